@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page bench-scale bench-voice kit mutants web web-types pictures docs clean
+.PHONY: help demo test check fix constraints locked diagram walk bench-journal bench-interrupt bench-assistant bench-server bench-page bench-scale bench-voice kit mutants web web-types agui-uis pictures docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -50,8 +50,15 @@ constraints: $(INSTALLED)  ## choose the pinned versions anew
 	@$(BIN)/uv pip compile --quiet --universal --upgrade --no-header --no-annotate --no-emit-index-url \
 		--no-emit-find-links --extra dev --output-file constraints.txt pyproject.toml
 
+locked: $(INSTALLED)  ## pin what the image installs by hash, in the versions of constraints.txt
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+		--no-emit-find-links -c constraints.txt --extra server --extra restate --output-file deploy/locked.txt pyproject.toml
+
 diagram: $(INSTALLED)  ## redraw the state diagram in ARCHITECTURE.md from the table
 	@$(BIN)/python scripts/diagram.py
+
+walk: $(INSTALLED)  ## trace a step, a cancel, a message and a spoken "wait": WALK="--show step" prints the way itself
+	@$(BIN)/python scripts/walk.py $(WALK)
 
 bench-journal: $(INSTALLED)  ## measure the stores against raw SQLite and raw asyncpg
 	@PYTHONPATH=tests $(BIN)/python bench/journal.py
@@ -77,7 +84,7 @@ bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## meas
 	@PYTHONPATH=tests $(BIN)/python bench/scale.py $(PARTS)
 
 tests/engines/node_modules/.package-lock.json: tests/engines/package-lock.json
-	@npm install --no-save --silent --no-audit --no-fund --prefix tests/engines
+	@npm ci --ignore-scripts --silent --no-audit --no-fund --prefix tests/engines
 
 kit: $(INSTALLED)  ## the interruptibility kit on all runtimes it knows, and its page
 	@$(BIN)/python bench/interruptibility.py $(KIT)
@@ -93,10 +100,18 @@ web-types: $(INSTALLED)  ## write the page's types anew from the structs of the 
 	@$(BIN)/python scripts/web_types.py
 
 web/node_modules/.package-lock.json: web/package-lock.json
-	@npm install --no-save --silent --no-audit --no-fund --prefix web  # see install_locked in scripts/test.py
+	@npm install --no-save --ignore-scripts --silent --no-audit --no-fund --prefix web  # see install_locked in scripts/test.py
 
 web: web/node_modules/.package-lock.json  ## build the page anew from web/, into the package
 	@npm run --silent --prefix web build
 
+agui-uis: tests/server/agui_uis/built/copilotkit.html  ## build the pages with CopilotKit and assistant-ui, for their tests
+
+tests/server/agui_uis/node_modules/.package-lock.json: tests/server/agui_uis/package-lock.json
+	@npm ci --ignore-scripts --silent --no-audit --no-fund --prefix tests/server/agui_uis
+
+tests/server/agui_uis/built/copilotkit.html: tests/server/agui_uis/node_modules/.package-lock.json web/node_modules/.package-lock.json tests/server/agui_uis/vite.config.js $(wildcard tests/server/agui_uis/pages/*)
+	@node web/node_modules/vite/bin/vite.js build --config tests/server/agui_uis/vite.config.js
+
 clean:  ## remove what make has made
-	@rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules
+	@rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules tests/server/agui_uis/node_modules tests/server/agui_uis/built

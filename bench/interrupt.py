@@ -117,7 +117,7 @@ async def look(number: int) -> str:
 
 
 @tool(effect="once", noun="line")
-async def write_line(run: str, number: int, idempotency_key: str) -> int:
+async def write_line(run: str, number: int, idempotency_key: str = "") -> int:
     world.begins(run, idempotency_key)
     await asyncio.sleep(0)
     return number

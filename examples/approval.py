@@ -1,7 +1,7 @@
-"""The agent asks whether something may be sent, and whether it may be sent like this.
+"""An agent asks a person before it sends a letter.
 
-An irreversible tool asks by itself. Approve, reject, edit what it is given, or answer in words; and
-for a few seconds afterwards a cancel still wins.
+An irreversible tool asks by itself. The person approves, rejects, edits the arguments, or answers
+in words. For a moment after the approval a cancel still wins.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from midflight import Control, Run, StepFailed, agent, local, tool
+import midflight
+from midflight import Run, RunHandle, StepFailed, agent, tool
 
 OUTBOX: list[str] = []
 
 
 @tool(effect="once", irreversible=True, noun="email", hold=0.2)
 async def send(to: str, text: str) -> str:
-    """Cannot be taken back; asks first, and waits a moment before it is done."""
+    """Send a letter, which nobody can take back. The run asks first, and waits a moment."""
     OUTBOX.append(f"to {to}: {text}")
     return OUTBOX[-1]
 
 
-@agent()
+@agent
 async def secretary(run: Run) -> str:
-    """Sends a letter, if it may; what the person says instead is what it gets."""
+    """Send a letter if a person approves, and otherwise return what the person said."""
     who = await run.ask("Who shall get it?", schema={"type": "string", "minLength": 1})
     try:
-        return str(await run.step("Send the letter", send, who.payload, run.brief))
+        return await run.step("Send the letter", send, who.payload, run.brief)
     except StepFailed as failed:
         return f"not sent: {failed.error}"
 
 
-async def answer_next(control: Control, run: str, payload: Any) -> None:
-    """What a page, a terminal or a chat would do."""
-    state = await control.until(run, lambda state: bool(state.questions))
-    (question,) = state.questions.values()
+async def answer_next(run: RunHandle, payload: Any) -> None:
+    """Answer the next question, as a page, a terminal or a chat would."""
+    question = await run.next_question()
     print(f"   {question.message}  ->  {payload!r}")
-    await control.answer(run, question.position, payload)
+    await question.answer(payload)
 
 
 async def main() -> None:
-    """Four answers to the same question."""
+    """Give four answers to the same question."""
     answers: list[Any] = [
         "approve",
         "reject",
@@ -50,12 +50,13 @@ async def main() -> None:
         {"respond": "wait until Monday"},
     ]
     with tempfile.TemporaryDirectory() as folder:
-        async with local(Path(folder) / "midflight.db", secretary, workdir=folder) as control:
+        path = Path(folder) / "midflight.db"
+        async with midflight.open(path, agents=[secretary], workdir=folder) as client:
             for answer in answers:
-                run = await control.start(secretary, "Hello.")
-                await answer_next(control, run, "ann")
-                await answer_next(control, run, answer)
-                print(await control.result(run))
+                run = await client.start(secretary, "Hello.")
+                await answer_next(run, "ann")
+                await answer_next(run, answer)
+                print(await run.result())
     print("outbox:", OUTBOX)
 
 

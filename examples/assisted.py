@@ -10,14 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from midflight import local
+import midflight
 from midflight.assistant import Profile, assistant
 from midflight.models.opening import open_model
 from midflight.tools.files import Workspace
 
 
 def names(folder: Path) -> list[str]:
-    """What is in the folder now."""
+    """List the files in the folder."""
     return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
@@ -27,18 +27,17 @@ async def main(address: str = "demo") -> None:
     (folder / "shop.txt").write_text("tea 3\ncups 5\n", encoding="utf-8")
     helper = assistant("helper", Profile(open_model(address), Workspace(folder).tools))
 
-    async with local("memory:", helper, workdir=folder / "work") as control:
-        run = await control.start(helper, "List the files, then write a note about them")
+    async with midflight.open("memory:", agents=[helper], workdir=folder / "work") as client:
+        run = await client.start(helper, "List the files, then write a note about them")
         await asyncio.sleep(0.5)
-        answer = await control.send(run, "How is it going?")
-        print("It is", answer.status)
-        while (state := await control.state(run)).alive:
-            if state.questions:  # a tool that needs consent, for example
-                question = next(iter(state.questions.values()))
+        ack = await run.send("How is it going?")
+        print("It is", ack.status)
+        while (await run.until(lambda state: bool(state.questions) or not state.alive)).alive:
+            for question in await run.questions():  # a tool that needs consent, for example
                 print("Asked:", question.message)
-                await control.answer(run, question.position, "approve")
-            await asyncio.sleep(0.05)
-        for line in await control.transcript(state.thread):
+                await question.approve()
+        thread = await run.thread()
+        for line in await thread.transcript():
             if line.text:
                 print(f"{line.by or 'agent'}: {line.text}")
         print("Files:", *names(folder))

@@ -1,7 +1,7 @@
-"""Background work: the main run hands heavy tasks to others, and stays free to talk.
+"""Background work: the main run hands heavy tasks to background runs, and stays free to talk.
 
-A pause holds them all, a cancel stops and undoes them all, and no child can spend more than its
-share.
+A pause holds them all, a cancel stops and undoes them all, and no background run can spend more
+than its share.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from midflight import Limits, Run, agent, local, tool
+import midflight
+from midflight import Limits, Run, agent, tool
 
 
 @tool(effect="read")
 async def look_up(topic: str) -> str:
-    """Heavy work."""
+    """Do heavy work."""
     await asyncio.sleep(0.8)
     return f"three facts about {topic}"
 
 
-@agent()
+@agent
 async def researcher(run: Run) -> str:
-    """A background run is a run like any other."""
-    return str(await run.step("Look it up", look_up, run.brief))
+    """Look one topic up. A background run is a run like any other."""
+    return await run.step("Look it up", look_up, run.brief)
 
 
 @agent(limits=Limits(steps=20))
 async def editor(run: Run) -> list[str]:
-    """Starts three at once, answers what people write meanwhile, and collects the results."""
+    """Start three runs at once, answer messages meanwhile, and collect the results."""
     topics = ["tides", "bees", "glass"]
     children = [await run.spawn(researcher, topic, limits=Limits(steps=5)) for topic in topics]
     found = []
@@ -40,17 +41,17 @@ async def editor(run: Run) -> list[str]:
 
 
 async def main() -> None:
-    """Write to it while it works."""
+    """Write to the editor while it works."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "midflight.db"
-        async with local(path, editor, researcher, workdir=folder) as control:
-            run = await control.start(editor, "Three articles")
-            await control.until(run, lambda state: len(state.children) == 3)
-            sent = await control.send(run, "How is it going?")
-            print(await control.result(run))
-            for record in await control.store.read(sent.run):
-                event = record.event
-                print("  ", type(event).__name__, getattr(event, "text", ""))
+        async with midflight.open(path, agents=[editor, researcher], workdir=folder) as client:
+            run = await client.start(editor, "Three articles")
+            await run.until(lambda state: len(state.children) == 3)
+            await run.send("How is it going?")
+            print(await run.result())
+            thread = await run.thread()
+            for line in await thread.transcript():
+                print("  ", line.kind, line.text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """People in the loop: a question, a rule of the house, a failure. The model follows a script.
 
-The same three with a model of your own: give ``Profile`` another one, see ``examples/assisted.py``.
+To see the same three scenes with a model of your own, give it to ``Profile`` as
+``examples/assisted.py`` does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import asyncio
 import tempfile
 from typing import Any
 
-from midflight import Agent, Control, local, tool
+import midflight
+from midflight import Agent, Client, tool
 from midflight.assistant import Profile, Rules, assistant
 from midflight.models.scripted import ScriptedModel, call, say
 
@@ -28,7 +30,7 @@ async def discount(percent: int) -> str:
 
 @tool(effect="read", name="people.rate")
 async def rate(currency: str) -> str:
-    """Look a rate of exchange up."""
+    """Look up a rate of exchange."""
     if currency != "EUR":
         raise ValueError(f"no rate for {currency}")
     return "1.08"
@@ -49,23 +51,22 @@ ruled = assistant("ruled", Profile(obeys, [discount], policy=Rules(ask=["people.
 mends = assistant("mends", Profile(fails, [rate], on_error="ask"))
 
 
-async def scene(control: Control, agent: Agent, brief: str, answer: Any) -> None:
-    """Start it, answer its question as a person would, and hear what it says."""
-    run = await control.start(agent, brief)
-    state = await control.until(run, lambda state: bool(state.questions))
-    question = next(iter(state.questions.values()))
+async def scene(client: Client, agent: Agent, brief: str, answer: Any) -> None:
+    """Start a run, answer its question as a person would, and print its result."""
+    run = await client.start(agent, brief)
+    question = await run.next_question()
     print(f"{question.message}\n  > {answer}")
-    await control.answer(run, question.position, answer)
-    print(f"  {await control.result(run)}\n")
+    await question.answer(answer)
+    print(f"  {await run.result()}\n")
 
 
 async def main() -> None:
-    """Gathering information, policy, error recovery."""
-    agents = (gathers, ruled, mends)
-    async with local("memory:", *agents, workdir=tempfile.mkdtemp()) as control:
-        await scene(control, gathers, "How many customers have we?", "EU")
-        await scene(control, ruled, "Make everybody happy", {"edit": {"kwargs": {"percent": 10}}})
-        await scene(control, mends, "What is a euro?", {"edit": {"currency": "EUR"}})
+    """Play three scenes: gathering information, a policy, error recovery."""
+    agents = [gathers, ruled, mends]
+    async with midflight.open("memory:", agents=agents, workdir=tempfile.mkdtemp()) as client:
+        await scene(client, gathers, "How many customers have we?", "EU")
+        await scene(client, ruled, "Make everybody happy", {"edit": {"kwargs": {"percent": 10}}})
+        await scene(client, mends, "What is a euro?", {"edit": {"currency": "EUR"}})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A step has failed and a person says what now: again, otherwise, without it, or not at all.
+"""A step fails, and a person says what to do: try again, change it, skip it, or cancel the run.
 
-The model follows a script. What the run had done before is undone when it is cancelled.
+The model follows a script. A cancel undoes what the run had done before.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import asyncio
 import tempfile
 from typing import Any
 
-from midflight import Performed, local, tool
+import midflight
+from midflight import EffectRecord, tool
 from midflight.assistant import Profile, assistant
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, say
@@ -18,8 +19,8 @@ BOOKED: list[str] = []
 TRIED: list[str] = []
 
 
-async def give_back(performed: Performed) -> None:
-    """What a cancel does about a room."""
+async def give_back(performed: EffectRecord) -> None:
+    """Undo the booking of a room."""
     BOOKED.remove(performed.kwargs["room"])
 
 
@@ -55,23 +56,22 @@ travels = assistant("travels", Profile(ScriptedModel(script), [book, train], on_
 
 
 async def main() -> None:
-    """Four trips whose train is not found, and four answers to that."""
+    """Start four trips whose train is not found, and give four answers to that."""
     answers: list[tuple[str, Any]] = [
         ("Go to Paris", "retry"),
         ("Go to Paris, by its nickname", {"edit": {"to": "Paris"}}),
         ("Go to Paris, by its nickname", "skip"),
         ("Go to Paris, by its nickname", "cancel"),
     ]
-    async with local("memory:", travels, workdir=tempfile.mkdtemp()) as control:
+    async with midflight.open("memory:", agents=[travels], workdir=tempfile.mkdtemp()) as client:
         for brief, answer in answers:
             BOOKED.clear()
-            run = await control.start(travels, brief)
-            state = await control.until(run, lambda state: bool(state.questions))
-            (question,) = state.questions.values()
+            run = await client.start(travels, brief)
+            question = await run.next_question()
             print(f"{question.message}\n  > {answer}")
-            await control.answer(run, question.position, answer)
-            ended = await control.ended(run)
-            said = await control.result(run) if ended.phase == "done" else "nothing"
+            await question.answer(answer)
+            ended = await run.wait()
+            said = await run.result() if ended.phase == "done" else "nothing"
             print(f"  {ended.phase}: {said}; booked: {BOOKED}\n")
 
 

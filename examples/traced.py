@@ -1,7 +1,7 @@
 """A run as OpenTelemetry spans: its steps, a cancel, and what the cancel undid.
 
-Needs ``pip install 'midflight[otel]' opentelemetry-sdk``. Here the spans are printed; give the
-provider another exporter and they go where yours go.
+This program needs ``pip install 'midflight[otel]' opentelemetry-sdk``. It prints the spans. With
+another exporter the provider sends them where your other spans go.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from midflight import Run, agent, local, tool
+import midflight
+from midflight import Run, agent, tool
 from midflight.telemetry import tracing
 
 
 @tool(effect="once", noun="draft", undo=lambda made: None)
 async def write_draft(name: str) -> str:
-    """An effect that can be undone."""
+    """Write a draft, which can be undone."""
     await asyncio.sleep(0.05)
     return name
 
 
 @tool(effect="once", noun="walk")
 async def walk() -> None:
-    """Something that takes its time."""
+    """Take a long time."""
     await asyncio.sleep(60)
 
 
-@agent()
+@agent
 async def writer(run: Run) -> None:
-    """Two drafts, and a long walk."""
+    """Write two drafts, and take a long walk."""
     for name in ("summary", "details"):
         await run.step(f"Write {name}", write_draft, name)
     await run.step("Think about it", walk)
 
 
 def line(span: ReadableSpan, began: int) -> str:
-    """``+12 ms  run writer (103 ms)``, with what became of it."""
+    """Return ``+12 ms  run writer (103 ms)``, with what became of it."""
     start, end = span.start_time or 0, span.end_time or 0
     said = span.attributes or {}
     words = [said.get(f"midflight.{name}") for name in ("phase", "outcome", "delivery")]
@@ -50,16 +51,15 @@ def line(span: ReadableSpan, began: int) -> str:
 
 
 async def main() -> None:
-    """Cancel it in the middle of its walk."""
+    """Cancel the writer in the middle of its walk."""
     told = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(told))
-    async with local("memory:", writer, workdir=tempfile.mkdtemp()) as control:
-        async with tracing(control, provider=provider):
-            run = await control.start(writer, "write")
-            await control.until(run, lambda s: any(a.noun == "walk" for a in s.open.values()))
-            await control.cancel(run)
-            await control.ended(run)
+    async with midflight.open("memory:", agents=[writer], workdir=tempfile.mkdtemp()) as client:
+        async with tracing(client, provider=provider):
+            run = await client.start(writer, "write")
+            await run.until(lambda s: any(a.noun == "walk" for a in s.open.values()))
+            await run.cancel_and_wait()
         spans = sorted(told.get_finished_spans(), key=lambda span: span.start_time or 0)
         for span in spans:
             print(line(span, spans[0].start_time or 0))

@@ -31,7 +31,10 @@ WRITER = "tests/stores/test_sqlite_writer.py::test_"
 TROUBLE = "tests/stores/test_sqlite_trouble.py::test_"
 DRIVERS = "tests/stores/test_contract_drivers.py::test_"
 MIGRATIONS = "tests/stores/test_migrations.py::test_"
-LEASE = "tests/stores/test_sqlite_lease.py::test_"
+HOLD = "tests/stores/test_sqlite_hold.py::test_"
+LOOKS = "tests/stores/test_sqlite_looks.py::test_"
+LEASE = "tests/stores/test_sqlite_lease_files.py::test_"
+TWO_NAMES = "tests/scenarios/test_two_names.py"
 REPEATS = "tests/stores/test_contract_repeats.py::test_"
 
 MUTANTS = (
@@ -263,8 +266,120 @@ MUTANTS = (
         ("tests/stores/test_contract_kill.py",),
     ),
     Mutant(
-        "SQLite: a lease is held only under a name that others see",
+        "SQLite: nobody deletes the log of a process that lost its POSIX locks",
+        STORES + "sqlite_hold.py",
+        "        self._guard(self._fd, SHARED, wait_s)",
+        "        pass",
+        (HOLD + "what_is_acknowledged_after_the_file_was_read_here_is_in_the_store",),
+    ),
+    Mutant(
+        "SQLite: an append is acknowledged only if it is in the store's file",
+        STORES + "sqlite_transaction.py",
+        "        self._file.look_after()",
+        "        pass",
+        (HOLD + "nothing_is_acknowledged_by_a_process_whose_file_was_taken_away",),
+    ),
+    Mutant(
+        "SQLite, two processes: a driver that lives is not taken for dead",
         STORES + "sqlite_lease.py",
+        "        return not ByteLock(self._looking, _byte_of(driver)).is_taken()",
+        "        return True",
+        (TWO_NAMES,),
+    ),
+    Mutant(
+        "SQLite, two processes: nobody deletes the log or empties its index while one lives",
+        STORES + "sqlite_hold.py",
+        "        if not HAS_BYTE_LOCKS:\n            return\n        guard",
+        "        if True:\n            return\n        guard",
+        (TWO_NAMES,),
+    ),
+    Mutant(
+        "SQLite, two processes: a process notices that its file was taken from it",
+        STORES + "sqlite_hold.py",
+        "        if self._lost:\n            self._refuse()\n        try:",
+        "        return os.fstat(self._log_fd).st_size\n        try:",
+        (TWO_NAMES,),
+    ),
+    Mutant(
+        "SQLite: no new store is made beside the log of one that was moved",
+        STORES + "sqlite_file.py",
+        "    if _size(log) and not _size(path):",
+        "    if False:",
+        (HOLD + "no_new_store_is_made_beside_the_log_of_one_that_was_taken_away",),
+    ),
+    Mutant(
+        "SQLite: a store that was lost ends the block in which it is open",
+        STORES + "sqlite.py",
+        "                block.cancel()",
+        "                pass",
+        (HOLD + "a_process_that_writes_nothing_notices_it_within_a_second",),
+    ),
+    Mutant(
+        "SQLite: what was written and cannot be looked at is not called unwritten",
+        STORES + "sqlite_hold.py",
+        "            ).leaving_it_open() from error",
+        "            ) from error",
+        (LOOKS + "an_append_that_is_written_and_cannot_be_looked_at_is_left_open",),
+    ),
+    Mutant(
+        "SQLite: the writer does not repeat what may have been written",
+        STORES + "sqlite_writer.py",
+        "            return unsure",
+        "            return False",
+        (LOOKS + "the_writer_does_not_repeat_what_may_have_been_written",),
+    ),
+    Mutant(
+        "SQLite: a look that is late does not call a checkpoint a loss",
+        STORES + "sqlite_hold.py",
+        "or counter < known:",
+        "or counter < self._counter:",
+        (LOOKS + "a_checkpoint_between_the_looks_of_two_threads_is_no_loss",),
+    ),
+    Mutant(
+        "SQLite: a cancelled opening closes what its thread has opened",
+        STORES + "sqlite.py",
+        "            opening.add_done_callback(_close_unused)",
+        "            pass",
+        (LOOKS + "an_opening_that_is_cancelled_at_any_moment_leaves_nothing_open",),
+    ),
+    Mutant(
+        "SQLite: a newcomer takes up no log that belongs to another file",
+        STORES + "sqlite_hold.py",
+        "            if not _in_time(self._has_one_log, DYING_S):",
+        "            if False:",
+        (HOLD + "a_newcomer_does_not_take_up_the_log_of_a_file_that_is_held_elsewhere",),
+    ),
+    Mutant(
+        "SQLite: a file with two names is refused",
+        STORES + "sqlite_hold.py",
+        "    if names > 1:",
+        "    if False:",
+        (HOLD + "a_file_with_two_names_is_refused_by_each_of_them",),
+    ),
+    Mutant(
+        "SQLite: a path is resolved when the store is opened",
+        STORES + "sqlite.py",
+        "        return Path(path).resolve()",
+        "        return Path(path)",
+        (HOLD + "a_driver_is_seen_by_whatever_path_the_store_is_opened",),
+    ),
+    Mutant(
+        "SQLite: a forked child keeps no lock of its parent",
+        STORES + "descriptors.py",
+        "os.register_at_fork(after_in_child=_close_in_child)",
+        "",
+        (HOLD + "a_forked_child_does_not_make_a_dead_driver_look_alive",),
+    ),
+    Mutant(
+        "Tools do not open the files of a store that their process has open",
+        "src/midflight/tools/folder.py",
+        "        if store_files.is_open(os.stat(name, dir_fd=handle, follow_symlinks=False)):",
+        "        if False:",
+        ("tests/tools/test_store_files.py",),
+    ),
+    Mutant(
+        "SQLite: a lease is held only under a name that others see",
+        STORES + "sqlite_lease_files.py",
         "                if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):",
         "                if True:",
         (LEASE + "a_driver_whose_file_was_cleared_away_as_it_began_takes_a_new_one",),
@@ -387,8 +502,36 @@ MUTANTS = (
     Mutant(
         "a purge leaves what a run that stays was forked from",
         STORES + "purging.py",
-        "            del going[source]",
+        "            del going[run]",
         "            return list(going)",
+        ("tests/stores/test_contract_purge.py",),
+    ),
+    Mutant(
+        "SQLite: a long journal is folded before the lock is taken",
+        STORES + "sqlite_transaction.py",
+        "        if long:",
+        "        if False:",
+        ("tests/stores/test_long_journals.py",),
+    ),
+    Mutant(
+        "SQLite: what was folded outside is not used again after a rollback",
+        STORES + "sqlite_transaction.py",
+        "            journal, state = folded.popitem()",
+        "            folded = dict(folded)\n            journal, state = folded.popitem()",
+        ("tests/stores/test_long_journals.py",),
+    ),
+    Mutant(
+        "Postgres: what others have added is folded before the lock is taken",
+        STORES + "postgres_requests.py",
+        "        if far and not whatever_it_takes:",
+        "        if False:",
+        ("tests/stores/test_long_journals.py",),
+    ),
+    Mutant(
+        "a purge leaves what a run that stays has begun",
+        STORES + "sqlite_ledger.py",
+        "not_needed(ended, forks + begun)",
+        "not_needed(ended, forks)",
         ("tests/stores/test_contract_purge.py",),
     ),
     Mutant(
@@ -401,7 +544,7 @@ MUTANTS = (
     Mutant(
         "Postgres: a purge leaves what a run that stays was forked from",
         STORES + "sql/postgres_001.sql",
-        "            needed := sources_needed(page);",
+        "            needed := still_needed(page);",
         "            needed := '{}';",
         ("tests/stores/test_contract_purge.py",),
     ),
@@ -600,8 +743,8 @@ MUTANTS = (
     Mutant(
         "Postgres: whoever is alone hears when it is not any more",
         STORES + "postgres_news.py",
-        "        await self._send(connection, {})  # whoever",
-        "        # whoever",
+        "        await self._send(connection, {})  # a process",
+        "        # a process",
         ("tests/stores/test_postgres_lost.py",),
     ),
     Mutant(
@@ -663,15 +806,15 @@ MUTANTS = (
     Mutant(
         "SQLite: one at a time (the turnstile's gate)",
         STORES + "turnstile.py",
-        "            fcntl.flock(self._gate, how)",
-        "            pass",
+        "            return self._gate.take(wait=wait)",
+        "            return True",
         (WRITER + "while_another_process_is_before_us_the_thread_waits_for_our_turn",),
     ),
     Mutant(
         "SQLite: nobody overtakes another who waits (the turnstile's door)",
         STORES + "turnstile.py",
-        "        fcntl.flock(self._door, how)",
-        "        pass",
+        "        if not self._door.take(wait=wait):",
+        "        if False:",
         (WRITER + "while_another_process_is_before_us_the_thread_waits_for_our_turn",),
     ),
     Mutant(
@@ -733,14 +876,13 @@ MUTANTS = (
     Mutant(
         "SQLite: a lease is a lock",
         STORES + "sqlite_lease.py",
-        "                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
-        "                if path.exists()",
-        "                if path.exists()",
+        "            if not lock.take(wait=False):",
+        "            if False:",
         (DRIVERS + "nobody_takes_the_name_of_a_driver_that_lives",),
     ),
     Mutant(
         "SQLite: the file of a living driver is not cleared away",
-        STORES + "sqlite_lease.py",
+        STORES + "sqlite_lease_files.py",
         "                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
         "                    if os.path",
         "                    if os.path",
@@ -769,10 +911,10 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: a name that cannot be a driver's leads nowhere",
-        STORES + "sqlite_lease.py",
+        STORES + "sqlite_lease_files.py",
         "        if not is_driver_name(driver):",
         "        if False:",
-        ("tests/stores/test_sqlite_lease.py",),
+        ("tests/stores/test_sqlite_lease_files.py",),
     ),
     Mutant(
         "SQLite: a migration is one transaction",
@@ -785,8 +927,8 @@ MUTANTS = (
     Mutant(
         "Postgres: a migration is one transaction",
         STORES + "postgres_server.py",
-        "        async with connection.transaction():  # whoever dies",
-        "        if True:  # whoever dies",
+        "        async with connection.transaction():  # a process that dies",
+        "        if True:  # a process that dies",
         (MIGRATIONS + "who_dies_in_the_middle_leaves_postgres_tables_as_they_were",),
     ),
     Mutant(
@@ -840,7 +982,7 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: who clears away looks whether it is still that file",
-        STORES + "sqlite_lease.py",
+        STORES + "sqlite_lease_files.py",
         "                    if os.path.samestat(os.fstat(handle), path.stat()):",
         "                    if True:",
         (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from layers import MUTANTS as JOURNAL
 from layers import Mutant
+from layers_away import AWAY_MUTANTS
 from layers_channels import CHANNEL_MUTANTS
+from layers_edge import EDGE_MUTANTS
 from layers_engines import ENGINE_MUTANTS
 from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
@@ -17,7 +19,9 @@ from layers_voice import VOICE_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     *JOURNAL,
+    *AWAY_MUTANTS,
     *CHANNEL_MUTANTS,
+    *EDGE_MUTANTS,
     *ENGINE_MUTANTS,
     *EXECUTOR_MUTANTS,
     *MODEL_MUTANTS,

@@ -213,4 +213,18 @@ CHANNEL_MUTANTS = (
         "    return text\n",
         ("tests/channels/test_shown.py",),
     ),
+    Mutant(
+        "channels: arguments that would end their block go as a file",
+        CHANNELS + "asking.py",
+        '    if "``" in facts or facts.endswith("`") or len(facts) > BLOCK_MAX:',
+        "    if len(facts) > BLOCK_MAX:",
+        ("tests/attacks/test_whole_approvals.py",),
+    ),
+    Mutant(
+        "channels: what cannot be attached cannot be approved",
+        CHANNELS + "discord_posts.py",
+        '        if more.pop("view", None) is not None:',
+        "        if False:",
+        (CONTROLS + "::test_where_a_chat_takes_no_file_what_needs_one_cannot_be_approved_there",),
+    ),
 )

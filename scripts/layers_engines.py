@@ -166,6 +166,43 @@ ENGINE_MUTANTS = (
         (ECHO + "a_lost_piece_is_asked_for_again",),
     ),
     Mutant(
+        "engines: a closed terminal that says so twice ends nothing at once",
+        ENGINES + "leaving.py",
+        "                again = _ignore if number is signal.SIGHUP else signal.SIG_DFL",
+        "                again = signal.SIG_DFL",
+        (
+            "tests/scenarios/test_drain.py::"
+            "test_a_terminal_that_closes_may_say_so_several_times_and_hurries_nobody",
+        ),
+    ),
+    Mutant(
+        "engines: whoever drives is told of runs that others have begun",
+        STORES + "sqlite.py",
+        "        self._bell.ring(job.result for job in jobs)\n",
+        "",
+        ("tests/engines/test_told.py",),
+    ),
+    Mutant(
+        "engines: a block is counted from between the last answer and the question",
+        ENGINES + "watchdog.py",
+        "            self._since = (self._answered + time.monotonic()) / 2",
+        "            self._since = time.monotonic()",
+        (
+            "tests/engines/test_watchdog.py::"
+            "test_the_time_that_it_tells_is_right_by_half_of_the_interval_at_which_it_looks",
+        ),
+    ),
+    Mutant(
+        "engines: a process that was stopped blames no tool",
+        ENGINES + "watchdog.py",
+        "            if not overslept or",
+        "            if True or",
+        (
+            "tests/engines/test_watchdog.py::"
+            "test_a_process_that_was_stopped_and_goes_on_blames_nobody",
+        ),
+    ),
+    Mutant(
         "Postgres echo: a voice that has ended is forgotten elsewhere",
         STORES + "postgres_echo.py",
         "            self._post.append(Words(self._name, voice=spoken.name, over=True))\n",

@@ -7,6 +7,8 @@ from layers import Mutant
 EXECUTOR, TOOLS = "src/midflight/executor/", "src/midflight/tools/"
 KERNEL = "src/midflight/kernel/"
 TOLD = "tests/scenarios/test_told_late.py::test_"
+APPROVALS = "tests/attacks/test_approvals.py::test_"
+TWICE = "tests/scenarios/test_nothing_twice.py::test_"
 
 EXECUTOR_MUTANTS = (
     Mutant(
@@ -26,8 +28,8 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: a cancel aborts effects too",
         EXECUTOR + "working.py",
-        'self.abort("cancelled", effects=True)',
-        'self.abort("cancelled", effects=False)',
+        'self.abort("cancelled", effects=True, hurry=now)',
+        'self.abort("cancelled", effects=False, hurry=now)',
         ("tests/scenarios/test_cancel.py",),
     ),
     Mutant(
@@ -67,8 +69,8 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "executor: an undo under way hears a hurried cancel and a kill",
-        EXECUTOR + "undo.py",
-        "        tasks.start_soon(abort)\n",
+        EXECUTOR + "helping.py",
+        "            tasks.start_soon(abort)\n",
         "",
         ("tests/scenarios/test_undo.py",),
     ),
@@ -127,14 +129,14 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "engine: a driver that fails harms no other",
         "src/midflight/engines/crew.py",
-        "        except Exception as error:  # one",
+        "        except (Exception, BaseExceptionGroup) as error:  # one",
         "        except Refused as error:  # one",
         ("tests/scenarios/test_trouble.py",),
     ),
     Mutant(
         "engine: a driver that fails gives its run back",
         "src/midflight/engines/crew.py",
-        "            self._stumbled.add(run)\n",
+        "        self._stumbled.add(run)\n",
         "",
         ("tests/scenarios/test_trouble.py",),
     ),
@@ -175,22 +177,22 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "executor: a blocking undo is waited for so long and no longer",
-        EXECUTOR + "helping.py",
-        "    thread.join(timeout)",
-        "    thread.join()",
+        EXECUTOR + "calls.py",
+        "        if self._door is None or not self.tool.effect.touches_world:",
+        "        if self._door is None:",
         ("tests/scenarios/test_helping.py",),
     ),
     Mutant(
         "executor: a check whose result cannot be stored fails no cancel",
         EXECUTOR + "undo.py",
-        "            stored, error = values.storable(effect.name, result)",
+        "            stored, error = values.storable(effect.name, result, happened=True)",
         '            stored, error = values.encode_result(effect.name, result), ""',
         ("tests/scenarios/test_helping.py",),
     ),
     Mutant(
         "executor: what nobody approves in time is not done",
         EXECUTOR + "approval.py",
-        "        expires_at=None if within is None else step.driver.clock() + within,",
+        "        expires_at=None if within is None else step.driver.time_of_the_store() + within,",
         "        expires_at=None,",
         ("tests/scenarios/test_helping.py",),
     ),
@@ -218,15 +220,15 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "crash: that time is counted from when the worker was found to be lost",
         EXECUTOR + "lost.py",
-        "driver.replay.lost_at[attempt.position] + begun.timeout",
-        "driver.replay.begun(attempt.position).at + begun.timeout",
+        "driver.age(driver.replay.unknown_at[attempt.position])",
+        "(driver.time_of_the_store() - driver.replay.begun(attempt.position).at)",
         ("tests/scenarios/test_lost_worker.py",),
     ),
     Mutant(
         "crash: a check proves nothing of a lost worker's thread",
         EXECUTOR + "lost.py",
-        "        return math.inf",
-        "        return 0.0",
+        "    return math.inf if begun.in_thread",
+        "    return 0.0 if begun.in_thread",
         ("tests/scenarios/test_lost_worker.py",),
     ),
     Mutant(
@@ -252,10 +254,24 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "crash: what a lost worker may still do is counted by the store's clock",
-        EXECUTOR + "lost.py",
-        "driver.time_of_the_store()",
-        "driver.clock()",
+        EXECUTOR + "drive.py",
+        "        before = max(0.0, stamped - moment.at) if moment.heard <= read else 0.0",
+        "        before = max(0.0, self.clock() - moment.at) if moment.heard <= read else 0.0",
         ("tests/scenarios/test_lost_worker.py",),
+    ),
+    Mutant(
+        "doubt: a check proves nothing while what was sent may still arrive",
+        EXECUTOR + "lost.py",
+        "_worker_has(driver, attempt) + tool.settles_within",
+        "_worker_has(driver, attempt)",
+        ("tests/scenarios/test_settling.py",),
+    ),
+    Mutant(
+        "undo: what was never done is not waited for",
+        KERNEL + "state.py",
+        "            return bool(self.undos or self.still_to_undo)",
+        "            return bool(self.undos or self.undo_wanted)",
+        ("tests/scenarios/test_undo_over.py",),
     ),
     Mutant(
         "doubt: nobody is asked any more what has become known",
@@ -274,8 +290,8 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "crash: what a lost worker may still do is not called proven",
         EXECUTOR + "undo.py",
-        "        if outcome is not Outcome.UNKNOWN and not early:",
-        "        if outcome is not Outcome.UNKNOWN:",
+        "        if outcome is not Outcome.NOT_DONE or not left:",
+        "        if True:",
         ("tests/scenarios/test_lost_worker.py",),
     ),
     Mutant(
@@ -352,6 +368,13 @@ EXECUTOR_MUTANTS = (
         ("tests/sheets/test_sheets.py",),
     ),
     Mutant(
+        "sheets: the step that would repeat an effect is the one that needs a person",
+        "src/midflight/sheets/steps.py",
+        "        step = asking_step(event)\n",
+        '        step = ""\n',
+        ("tests/sheets/test_sheets.py",),
+    ),
+    Mutant(
         "crash: a driver counts as living until its process tools are dead",
         "src/midflight/engines/crew.py",
         "                    with block, outlived(lease.lock):",
@@ -361,8 +384,8 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: a cancel waits for those whom a child that has ended left at work",
         EXECUTOR + "undo_child.py",
-        "                unseen += (await _until(driver, below, ended=True)).children",
-        "                await _until(driver, below, ended=True)",
+        "                unseen += (await _until(driver, below, time, ended=True)).children",
+        "                await _until(driver, below, time, ended=True)",
         ("tests/scenarios/test_children_left.py",),
     ),
     Mutant(
@@ -375,16 +398,51 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "a watcher that is still reading hears what comes next at once",
         "src/midflight/stores/subscription.py",
-        "        if record.position > due or len(self._backlog) >= BACKLOG_MAX:",
+        "        if record.position > due or self._is_full(record):",
         "        if record.position > due or journal in self._behind:",
         ("tests/stores/test_hub.py",),
     ),
     Mutant(
         "crash: a back-off is waited out by whoever takes over",
         EXECUTOR + "backoff.py",
-        "left = driver.log.state.timers.get(timer, 0.0) - driver.clock()",
+        "left = driver.left_of_timer(timer)",
         "left = 0.0",
         ("tests/scenarios/test_timers.py",),
+    ),
+    Mutant(
+        "retry: what a check allows to be tried again waits for its back-off",
+        EXECUTOR + "attempts.py",
+        "                await wait_out(step)  # a check",
+        "                pass  # a check",
+        ("tests/scenarios/test_timers.py",),
+    ),
+    Mutant(
+        "clocks: what is waited for here is measured by the steady clock",
+        EXECUTOR + "drive.py",
+        "        return until - moment.at - self.age(moment)",
+        "        return until - self.clock()",
+        ("tests/scenarios/test_clock_steps.py",),
+    ),
+    Mutant(
+        "stops: a coroutine that would never end is left behind",
+        EXECUTOR + "calls.py",
+        "        if now >= self._leave_at:",
+        "        if False:",
+        ("tests/scenarios/test_left_behind.py",),
+    ),
+    Mutant(
+        "stops: a thread that was left behind is said to be at work",
+        EXECUTOR + "attempts.py",
+        "    at_work = not isinstance(ending, Returned) and ending.at_work",
+        "    at_work = False",
+        ("tests/scenarios/test_left_behind.py", "tests/scenarios/test_drain.py"),
+    ),
+    Mutant(
+        "cancel: a run that never began is over with the acknowledgement",
+        KERNEL + "decide.py",
+        "            return (asked, *_end_at_once(state)) if state.never_begun else (asked,)",
+        "            return (asked,)",
+        ("tests/kernel/test_cancel.py",),
     ),
     Mutant(
         "crash: a takeover gives no more tries",
@@ -450,5 +508,54 @@ EXECUTOR_MUTANTS = (
         "        await check_line(self.store, old)\n",
         "",
         ("tests/scenarios/test_fork_orphaned.py",),
+    ),
+    Mutant(
+        "repeats: what is on record is not done again under another name",
+        EXECUTOR + "repeats.py",
+        "    found = await _the_same(step)\n",
+        "    found = None\n",
+        (TWICE + "one_answer_takes_all_of_it_over",),
+    ),
+    Mutant(
+        "repeats: what is taken over is noted, so that it counts once",
+        EXECUTOR + "repeats.py",
+        "not in asked_about and not _counts(driver, one)",
+        "not in asked_about",
+        (TWICE + "two_steps_at_once_take_over_one_effect_once",),
+    ),
+    Mutant(
+        "repeats: a fork knows what the run before it did",
+        EXECUTOR + "repeats.py",
+        "        *await done_in_line(driver),\n",
+        "",
+        (TWICE + "a_fork_asks_before_it_does_again_what_the_other_run_did",),
+    ),
+    Mutant(
+        "replay: a question on record has to be asked again",
+        EXECUTOR + "replay.py",
+        "self._doubts | self._asked_by_the_function()",
+        "self._doubts",
+        ("tests/scenarios/test_calls_removed.py",),
+    ),
+    Mutant(
+        "approvals: they are bound by a full-length digest",
+        EXECUTOR + "values.py",
+        "DIGEST_BYTES: Final = 32",
+        "DIGEST_BYTES: Final = 6",
+        (APPROVALS + "details_that_were_approved_are_not_others_with_the_same_short_digest",),
+    ),
+    Mutant(
+        "approvals: those of earlier releases count for the arguments that they show",
+        EXECUTOR + "approval.py",
+        "asked.message == message and _is_about(step, short):",
+        "asked.message == message:",
+        (APPROVALS + "an_approval_of_an_earlier_release_approves_no_other_payment",),
+    ),
+    Mutant(
+        "approvals: what earlier releases have done counts for no other call",
+        EXECUTOR + "bound.py",
+        "    return bool(given) and not any(bytes(each) == bytes(stored) for each in given)",
+        "    return False",
+        (APPROVALS + "a_payment_of_an_earlier_release_does_not_count_for_another_one",),
     ),
 )

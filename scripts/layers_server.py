@@ -9,7 +9,101 @@ ACCESS, EVENTS = ("tests/server/test_access.py",), ("tests/server/test_events.py
 BAD_INPUT, LIVE = ("tests/server/test_bad_input.py",), ("tests/scenarios/test_live_text.py",)
 HUB, VIEWS = ("tests/stores/test_hub.py",), ("tests/server/test_views.py",)
 
+ATTACKS, AGUI = "tests/attacks/", "tests/server/agui/"
+AUDIT = (ATTACKS + "test_audit.py",)
+
 SERVER_MUTANTS = (
+    Mutant(
+        "server: of a stranger's body that is refused little is read",
+        SERVER + "quotas.py",
+        "SWALLOWED_OF_STRANGERS_MAX if stranger else SWALLOWED_MAX",
+        "SWALLOWED_MAX",
+        (ATTACKS + "test_bodies.py",),
+    ),
+    Mutant(
+        "a watcher's backlog is bounded in bytes",
+        "src/midflight/stores/subscription.py",
+        " or self._kept > BACKLOG_BYTES_MAX",
+        "",
+        (ATTACKS + "test_quotas.py",),
+    ),
+    Mutant(
+        "server: a connection that only waits is dropped for a new one",
+        SERVER + "connections.py",
+        "        oldest.drop()\n",
+        "",
+        (ATTACKS + "test_slow_requests.py",),
+    ),
+    Mutant(
+        "server: a body before login is small",
+        SERVER + "door.py",
+        "if who else min(quotas.body_bytes, quotas.guest_body_bytes)",
+        "",
+        (ATTACKS + "test_slow_requests.py",),
+    ),
+    Mutant(
+        "server: a page of records has a bounded size",
+        SERVER + "views.py",
+        "            if found and size + len(encoded) > PAGE_BYTES_MAX:\n",
+        "            if False:\n",
+        (ATTACKS + "test_quotas.py",),
+    ),
+    Mutant(
+        "server: pages of other sites do not use a mounted AG-UI router",
+        SERVER + "agui.py",
+        "            _check_sender(request, origins)\n",
+        "",
+        (ATTACKS + "test_origins.py",),
+    ),
+    Mutant(
+        "agui: one answer that does not fit stops all of them",
+        SERVER + "agui_resume.py",
+        "    if any(answer.misfit for answer in answers):\n",
+        "    if all(answer.misfit for answer in answers):\n",
+        (AGUI + "test_resume.py",),
+    ),
+    Mutant(
+        "agui: a yes with a condition is no approval",
+        SERVER + "agui_approvals.py",
+        "    if given.keys() - _BESIDE:\n",
+        "    if False:\n",
+        (AGUI + "test_approvals.py",),
+    ),
+    Mutant(
+        "agui: dots are not approved as an argument",
+        SERVER + "agui_resume.py",
+        "    if about.kind == APPROVAL and holds_dots(answer.payload):\n",
+        "    if False:\n",
+        (AGUI + "test_resume.py",),
+    ),
+    Mutant(
+        "agui: a conversation that was cut is not added to",
+        SERVER + "agui_history.py",
+        "    if new_in(given.messages, known) and (missing := _left_out(given, known)):\n",
+        "    if missing := []:\n",
+        (AGUI + "test_history.py",),
+    ),
+    Mutant(
+        "agui: who comes back in time has not left",
+        SERVER + "agui_leaving.py",
+        "        return not back.is_set() and who not in self._reading\n",
+        "        return True\n",
+        (AGUI + "test_leaving.py",),
+    ),
+    Mutant(
+        "keys: a message is known by its sender's key only",
+        "src/midflight/verbs/turns.py",
+        "if key_of(message) not in talk.keys)",
+        "if message.key not in {key for _, _, key in talk.keys})",
+        (ATTACKS + "test_keys.py",),
+    ),
+    Mutant(
+        "kernel: a journal takes a bounded amount of large requests",
+        "src/midflight/kernel/decide.py",
+        "    _check_room(state, request)\n",
+        "",
+        (ATTACKS + "test_quotas.py",),
+    ),
     Mutant(
         "server: a stranger is not let in",
         SERVER + "access.py",
@@ -58,6 +152,13 @@ SERVER_MUTANTS = (
         "        if method not in SAFE and CUSTOM_HEADER not in headers:",
         "        if False:",
         ACCESS,
+    ),
+    Mutant(
+        "server: a cookie without its page secret lets nobody in",
+        SERVER + "keyring.py",
+        "        if key is None or not hmac.compare_digest(key.page, _digest(page_secret)):",
+        "        if key is None:",
+        ("tests/attacks/test_login.py::test_the_secrets_of_two_sessions_do_not_go_together",),
     ),
     Mutant(
         "server: a code is good once",
@@ -125,7 +226,7 @@ SERVER_MUTANTS = (
     Mutant(
         "server: a body is measured while it comes",
         SERVER + "quotas.py",
-        "            if seen > self.quotas.body_bytes:",
+        "            if seen > allowed:",
         "            if False:",
         BAD_INPUT,
     ),
@@ -139,9 +240,44 @@ SERVER_MUTANTS = (
     Mutant(
         "server: a control leaves a line of audit",
         SERVER + "door.py",
-        '        if scope["method"] in SAFE:\n            return\n',
+        '        if scope["method"] in SAFE or quiet:\n            return\n',
         "        return\n",
         ACCESS,
+    ),
+    Mutant(
+        "server: what the door refuses is recorded in the audit",
+        SERVER + "auditing.py",
+        "        if visit.records or not self._concerns(scope, status):\n",
+        "        if True:\n",
+        AUDIT,
+    ),
+    Mutant(
+        "server: a flood of refusals is a few records",
+        SERVER + "auditing.py",
+        "        if refused and not self._floods.admits(source):\n",
+        "        if False:\n",
+        AUDIT,
+    ),
+    Mutant(
+        "audit: a verb that appends nothing is recorded",
+        "src/midflight/verbs/auditing.py",
+        "                    await _note(args, named, verb, _outcome(error), why=reason(error))",
+        "                    pass",
+        AUDIT,
+    ),
+    Mutant(
+        "audit: a record is in the transaction of its control",
+        "src/midflight/stores/sqlite_ledger.py",
+        "        if records and request.audit is not None:\n",
+        "        if False:\n",
+        ("tests/stores/test_contract_audit.py",),
+    ),
+    Mutant(
+        "audit: a changed record is found",
+        "src/midflight/audit/chain.py",
+        "        if digest_of(link.previous, link.number, link.record) == link.digest:\n",
+        "        if True:\n",
+        AUDIT,
     ),
     Mutant(
         "server: a refusal says how the run really is",
@@ -216,7 +352,7 @@ SERVER_MUTANTS = (
     Mutant(
         "live text: an attempt that is over is forgotten",
         "src/midflight/executor/speech.py",
-        "            self._step.driver.store.voices.end(self._voice)\n",
+        "            step.driver.journals.voices.end(self._voice)\n",
         "            pass\n",
         LIVE,
     ),
@@ -238,8 +374,8 @@ SERVER_MUTANTS = (
     Mutant(
         "views: what who left had taken and not told is told by the next one",
         SERVER + "live.py",
-        '0.0 if self._untold and self._caught_up else float("inf")',
-        'float("inf")',
+        "0.0 if self._untold and self._caught_up else self._patience",
+        "self._patience",
         VIEWS,
     ),
     Mutant(
@@ -271,5 +407,33 @@ SERVER_MUTANTS = (
         '    found = _files(WEB).get(f"assets/{name}")',
         '    found = WEB / "assets" / name.replace("%2f", "/")',
         ("tests/server/test_page.py",),
+    ),
+    Mutant(
+        "agui: a client of version 0 is not sent an outcome that it rejects",
+        SERVER + "agui_old.py",
+        'return (ending.model_copy(update={"outcome": None}),)',
+        "return (ending,)",
+        (AGUI + "test_old.py",),
+    ),
+    Mutant(
+        "agui: words of a model stay under their id when its call is done",
+        SERVER + "agui_speech.py",
+        "                yield from self._tell_rest(known, said)\n",
+        "",
+        (AGUI + "test_narrator.py",),
+    ),
+    Mutant(
+        "agui: arguments of a call that are secret are dots",
+        SERVER + "agui_calls.py",
+        "        if set(value) == {MARK}:\n            return DOTS\n",
+        "",
+        (AGUI + "test_calls.py",),
+    ),
+    Mutant(
+        "agui: the state is told while text streams",
+        SERVER + "agui_stream.py",
+        "self._changed and not self._until_due else events",
+        "False else events",
+        (AGUI + "test_stream.py",),
     ),
 )

@@ -11,6 +11,8 @@ SWITCHING = "tests/scenarios/test_switching.py::test_"
 OVERRULE = "tests/scenarios/test_overrule.py::test_"
 FRONT = "tests/kernel/test_front.py"
 TURNED = "tests/scenarios/test_turned.py::test_"
+WORDS = "tests/attacks/test_words.py::test_"
+ASSISTANT = "src/midflight/assistant/"
 
 TALK_MUTANTS = (
     Mutant(
@@ -166,5 +168,40 @@ TALK_MUTANTS = (
         "        e.MessagesTaken(run=run, upto=sent.position, messages=(sent.position,)),\n",
         "",
         (TURNED + "the_run_in_front_is_redirected_in_the_senders_name_and_no_triage_is_asked",),
+    ),
+    Mutant(
+        "words: the delimiter of a quote is made from the text that it quotes",
+        ASSISTANT + "words.py",
+        "blake2b(words, key=secret",
+        "blake2b(b'', key=secret",
+        (WORDS + "a_viewer_who_knows_the_delimiter_of_a_quote_cannot_end_the_next_one",),
+    ),
+    Mutant(
+        "words: a result that strangers may have written is quoted",
+        ASSISTANT + "context.py",
+        "                text = quoted(self.key, source, text, why=STRANGER)\n",
+        "",
+        (WORDS + "a_page_that_ends_its_quote_and_gives_an_order_stays_inside_the_quote",),
+    ),
+    Mutant(
+        "words: a read that leaves the machine needs consent after strangers were read",
+        ASSISTANT + "acting.py",
+        "if untrusted and (called.outside or ",
+        "if untrusted and (",
+        (WORDS + "a_page_that_ends_its_quote_and_gives_an_order_stays_inside_the_quote",),
+    ),
+    Mutant(
+        "words: what a run says is marked if it has read strangers",
+        EXECUTOR + "talk.py",
+        "            untrusted=mine.untrusted,\n",
+        "",
+        (WORDS + "taint_of_a_run_is_found_by_the_next_run_that_reads_its_clean_words",),
+    ),
+    Mutant(
+        "words: what is saved from a cancelled run is marked if it was reading strangers",
+        ASSISTANT + "acting.py",
+        "            await run.distrust(called.name)  #",
+        "            pass  #",
+        (WORDS + "taint_is_found_in_what_was_saved_from_a_cancelled_run",),
     ),
 )

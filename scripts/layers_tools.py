@@ -11,7 +11,38 @@ SQL = ("tests/tools/test_sql.py",)
 MCP = "tests/tools/test_mcp.py::test_"
 STORIES = "tests/scenarios/test_agent_tools.py::test_"
 
+SCHEMAS = ("tests/attacks/test_schemas.py",)
+SECRETS = ("tests/attacks/test_secrets.py",)
+
 TOOL_MUTANTS = (
+    Mutant(
+        "schemas: parts with names of their own are refused",
+        "src/midflight/schemas/rules.py",
+        "    if key in NAMING:\n",
+        "    if False:\n",
+        SCHEMAS,
+    ),
+    Mutant(
+        "schemas: the work is counted",
+        "src/midflight/schemas/evaluating.py",
+        "    left[0] -= work\n",
+        "",
+        SCHEMAS,
+    ),
+    Mutant(
+        "secrets: what people edit refers to none",
+        "src/midflight/executor/approval.py",
+        "        plain = edited_beside(plain, given)\n",
+        "        pass\n",
+        SECRETS,
+    ),
+    Mutant(
+        "secrets: log records are cleaned",
+        TOOLS + "secret.py",
+        "                record.exc_info, record.exc_text = None, clean\n",
+        "                pass\n",
+        SECRETS,
+    ),
     Mutant(
         "files: no link is followed on the way",
         TOOLS + "folder.py",
@@ -94,8 +125,8 @@ TOOL_MUTANTS = (
     Mutant(
         "tools: two workspaces do not share a name",
         TOOLS + "base.py",
-        'return _name(function), getattr(inner, "__self__", None)',
-        "return _name(function), None",
+        'return name_of(function), getattr(unwrapped(function), "__self__", None)',
+        "return name_of(function), None",
         FILES,
     ),
     Mutant(
@@ -135,10 +166,24 @@ TOOL_MUTANTS = (
     ),
     Mutant(
         "sql: SQLite is asked by an authorizer",
-        TOOLS + "sql_sqlite.py",
+        TOOLS + "sql_child.py",
         "    connection.set_authorizer(_allowed)\n",
         "",
         SQL,
+    ),
+    Mutant(
+        "sql: a query to SQLite sorts in bounded memory, and not on the disk",
+        TOOLS + "sql_child.py",
+        "PRAGMA temp_store = MEMORY",
+        "PRAGMA temp_store = FILE",
+        ("tests/attacks/test_sqlite_tool.py",),
+    ),
+    Mutant(
+        "sql: a query to SQLite is ended when its time is up",
+        TOOLS + "sql_sqlite.py",
+        "            timeout_s=reader.timeout_s,\n",
+        "",
+        ("tests/attacks/test_sqlite_tool.py",),
     ),
     Mutant(
         "Postgres takes a SELECT of a model and nothing else",
@@ -184,9 +229,9 @@ TOOL_MUTANTS = (
     ),
     Mutant(
         "specs: a server's expressions keep nobody busy",
-        TOOLS + "specs.py",
-        "_without_expressions(schema) if declared.schema else schema",
-        "schema",
+        "src/midflight/schemas/evaluating.py",
+        "known_part(schema, patterns=patterns)",
+        "known_part(schema, patterns=True)",
         ("tests/tools/test_specs.py",),
     ),
 )

@@ -335,4 +335,18 @@ VOICE_MUTANTS = (
             + "who_says_wait_over_us_and_closes_the_page_is_not_waited_for_before_it_is_paused",
         ),
     ),
+    Mutant(
+        "voice: a yes to what cannot be read out is not taken",
+        VOICE + "answers.py",
+        "        if agrees(one) and not is_read_out(one.asked):",
+        "        if False:",
+        (QUESTIONS + "a_yes_to_what_cannot_be_read_out_whole_is_not_taken_and_a_no_is",),
+    ),
+    Mutant(
+        "voice: a yes comes after the values",
+        VOICE + "answers.py",
+        "        unheard = HEAR_ALL if agrees(one)",
+        "        unheard = HEAR_ALL if False",
+        (QUESTIONS + "a_yes_before_all_values_were_heard_is_not_taken_and_they_are_read_again",),
+    ),
 )

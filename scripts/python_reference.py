@@ -12,16 +12,29 @@ from typing import Any, Final
 import midflight
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "Writing an agent": ("agent", "Agent", "Run", "Limits", "Answer", "Approval", "Child"),
+    "Writing an agent": ("agent", "Agent", "Run", "Step", "Limits", "Answer", "Approval", "Child"),
     "What an agent may be told": ("Redirected", "StepFailed"),
-    "Tools": ("tool", "Performed", "Done", "NotDone", "Unclear", "ChangedSince"),
+    "Tools": ("tool", "EffectRecord", "Done", "NotDone", "Unclear", "ChangedSince"),
     "What a tool tells of itself": ("emit", "spend", "Usage"),
     "Secrets": ("Secret",),
     "Guards": ("Guard", "FileContent", "SqlRow", "Fingerprint", "Age"),
-    "Controlling runs": ("local", "Control", "Accepted", "Who", "Role", "Phase"),
+    "Controlling runs": (
+        "open",
+        "connect",
+        "Client",
+        "RunHandle",
+        "QuestionHandle",
+        "ThreadHandle",
+        "Accepted",
+        "Who",
+        "Role",
+        "Phase",
+        "local",
+        "Control",
+    ),
     "Conversation": ("Message", "Spoken", "TriageView", "Choice", "rule_triage"),
     "Stores": ("open_store", "Store"),
-    "Errors": ("MidflightError", "Refused", "NoResult", "StoreError"),
+    "Errors": ("MidflightError", "Refused", "NoResult", "NeedsPerson", "StoreError"),
 }
 """The names of ``midflight`` in the order in which a reader needs them; a test sees to the rest."""
 
@@ -148,7 +161,7 @@ def _signature(value: Any) -> str:
 
 def _options(function: Any, annotation: str) -> list[str]:
     """Keywords that are listed apart from the function; each may be left out."""
-    listed = function.__globals__[annotation.removeprefix("Unpack[").rstrip("]")]
+    listed = inspect.unwrap(function).__globals__[annotation.removeprefix("Unpack[").rstrip("]")]
     kinds = ((name, kind.__forward_arg__) for name, kind in listed.__annotations__.items())
     return [f"{name}: {_type(kind)} = …" for name, kind in kinds]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from midflight import Control, Limits, Performed, Run, Who, agent, emit, local, spend, tool
+from midflight import Control, EffectRecord, Limits, Run, Who, agent, emit, local, spend, tool
 from midflight.kernel.phases import Role
 from midflight.tui.app import MidflightApp
 
@@ -20,7 +20,7 @@ GATE = anyio.Event()
 FONT = re.compile(r"@font-face\s*{[^}]*}\s*", re.DOTALL)  # they would be fetched from elsewhere
 
 
-async def remove(made: Performed) -> None:
+async def remove(made: EffectRecord) -> None:
     """Take it back."""
 
 

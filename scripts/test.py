@@ -2,11 +2,13 @@
 
 Parts that need a program from outside Python are provided here, by apt-get when we may. What cannot
 be provided is left out and named at the end, and so is every test that skips itself. With
-``CI=true`` that is a failure: a test that was not run has not passed.
+``CI=true`` that is a failure: a test that was not run has not passed. One test may fail beside the
+others if it passes alone three times; it is named as unsteady.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,9 +24,12 @@ BIN = Path(sys.executable).parent
 
 NODE = (
     ROOT / "tests/server/agui",
+    ROOT / "tests/server/agui_uis",
     ROOT / "tests/engines",
     ROOT / "web",
+    ROOT / "tests/type_checks",
 )  # where a package.json names what is needed
+PAGES = ROOT / "tests/server/agui_uis"  # CopilotKit and assistant-ui, built with the Vite of web/
 
 RECORDING = "/usr/share/pocketsphinx/test/data/cards/001.wav"
 PARTS = {
@@ -40,8 +45,8 @@ PARTS = {
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
 DOORS = (
-    "assistant", "channels", "cli", "demo", "engines", "kit", "models", "page", "remote", "server",
-    "telemetry", "tools", "tui", "voice", "web",
+    "assistant", "attacks", "channels", "cli", "client", "demo", "engines", "kit", "models", "page",
+    "remote", "server", "telemetry", "tools", "tui", "type_checks", "voice", "web",
 )  # fmt: skip
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 
@@ -84,7 +89,7 @@ def main() -> int:
         if not fast:
             wait(checks.values())
         tests = HURRY if fast else WHOLE
-        passed, skipped = run_tests(*tests, "-m", selection(fast, left_out))
+        passed, skipped = run_tests(*tests, "-m", selection(fast, left_out), again=not fast)
     failed = [name for name, check in checks.items() if not check.result()]
     if not passed:
         failed.append("tests")
@@ -114,12 +119,39 @@ def build_docs() -> bool:
         return run("docs", *DOCS, folder)
 
 
-def run_tests(*arguments: str) -> tuple[bool, dict[str, str]]:
-    """Run pytest: whether it passed, and which tests skipped themselves for which reason."""
+def run_tests(*arguments: str, again: bool) -> tuple[bool, dict[str, str]]:
+    """Run pytest: whether it passed, and which tests skipped themselves for which reason.
+
+    ``again``: one test that failed beside the others gets another chance, alone.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        passed = run("tests", "pytest", "-q", f"--junitxml={report}", *arguments)
+        report, cache = Path(folder) / "report.xml", Path(folder) / "cache"
+        keep = (f"--junitxml={report}", "-o", f"cache_dir={cache}")
+        passed = run("tests", "pytest", "-q", *keep, *arguments)
+        if not passed and again:
+            passed = steady_alone(failed_in(cache))
         return passed, skipped_in(report) if report.exists() else {}
+
+
+def failed_in(cache: Path) -> list[str]:
+    """Return the names of the tests that failed, as pytest has noted them."""
+    noted = cache / "v/cache/lastfailed"
+    return sorted(json.loads(noted.read_text())) if noted.exists() else []
+
+
+def steady_alone(failed: list[str]) -> bool:
+    """Run the one test that failed beside the others again, alone: it has to pass three times.
+
+    It is named, because a race in the test or in the product is behind it. Where two have failed,
+    something is wrong, and nothing is run again.
+    """
+    if len(failed) != 1 or "::" not in failed[0]:
+        return False
+    say(f"Failed beside the others, now run alone, three times: {failed[0]}")
+    steady = all(run(f"alone, time {count}", "pytest", "-q", *failed) for count in (1, 2, 3))
+    if steady:
+        say(f"UNSTEADY, to be mended (see CONTRIBUTING.md): {failed[0]}")
+    return steady
 
 
 def skipped_in(report: Path) -> dict[str, str]:
@@ -164,20 +196,34 @@ def provide_parts() -> dict[str, str]:
     for folder in NODE:
         if "node" not in left_out and not install_locked(folder):
             left_out["node"] = f"`npm install` has failed in {folder.relative_to(ROOT)}"
+    if PAGES in NODE and "node" not in left_out and not build_pages():
+        left_out["node"] = f"the pages of {PAGES.relative_to(ROOT)} cannot be built"
     return left_out
 
 
-def install_locked(folder: Path) -> bool:
-    """Install what the lock file of a folder names, unless that is done.
+def build_pages() -> bool:
+    """Build the pages of other people's interfaces, unless nothing of them is newer."""
+    built = PAGES / "built/copilotkit.html"
+    sources = (PAGES / "vite.config.js", PAGES / "package-lock.json", *(PAGES / "pages").iterdir())
+    if built.exists() and all(built.stat().st_mtime >= one.stat().st_mtime for one in sources):
+        return True
+    vite = ROOT / "web/node_modules/vite/bin/vite.js"
+    return run("AG-UI pages", "node", str(vite), "build", "--config", str(PAGES / "vite.config.js"))
 
-    Not by ``npm ci``: it refuses a lock that does not name the parts for other platforms, and those
-    are not to be had from every registry.
+
+def install_locked(folder: Path) -> bool:
+    """Install what the lock file of a folder names, unless that is done; no package's script runs.
+
+    By ``npm ci``, except for the page: that refuses a lock which does not name the parts for other
+    platforms, and those of the page's builder are not to be had from every registry. What the lock
+    names is compared with its hashes in both cases.
     """
     locked, installed = folder / "package-lock.json", folder / "node_modules/.package-lock.json"
     if installed.exists() and installed.stat().st_mtime >= locked.stat().st_mtime:
         return True
-    quietly = ("--no-save", "--silent", "--no-audit", "--no-fund")
-    return run("npm install", "npm", "install", *quietly, "--prefix", str(folder))
+    how = ("install", "--no-save") if folder.name == "web" else ("ci",)
+    quietly = ("--ignore-scripts", "--silent", "--no-audit", "--no-fund")
+    return run(f"npm {how[0]}", "npm", *how, *quietly, "--prefix", str(folder))
 
 
 def works(*probe: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,11 @@ settings.register_profile(
     max_examples=8 if HURRY else 50,
 )
 settings.load_profile("deterministic")
+
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # or what tests start under nohup would not hear it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -92,7 +92,7 @@ def test_every_command_of_ours_is_there_with_its_options(monkeypatch: pytest.Mon
     assert len(shown) > 5
     for where, line in shown:
         _, command, *given = line.split()
-        if command in {"kit", "voice"} and given:  # a group of commands
+        if command in {"audit", "kit", "voice"} and given:  # a group of commands
             command = f"{command} {given.pop(0)}"
         about = help_of(command)
         assert about, f"{where}: there is no `midflight {command}`"
@@ -137,7 +137,7 @@ def test_every_link_leads_to_something_in_the_repository(page: Path) -> None:
 
 
 def test_a_block_of_code_says_what_it_is() -> None:
-    known = {"python", "sh", "text", "json", "mermaid", "sql", "yaml", "nginx"}
+    known = {"python", "sh", "text", "json", "mermaid", "sql", "yaml", "nginx", "javascript"}
     for page in pages():
         text = page.read_text("utf-8")
         assert text.count("```") % 2 == 0, page

@@ -1,8 +1,8 @@
 """Interruptible agents: pause, redirect, cancel or resume them while they work, even after a crash.
 
-An agent is a plain ``async def`` that takes a ``Run``, with ``@agent()`` above it. ``local`` opens
-a store, drives the runs of agents and gives a ``Control``, with which people and programs start
-runs, watch them and interrupt them.
+An agent is a plain ``async def`` that takes a ``Run``, with ``@agent`` above it. ``open`` opens a
+store, drives the runs of agents and gives a ``Client``, with which people and programs start runs,
+watch them and interrupt them. ``connect`` gives a client for the runs of a server.
 
 Each name is imported when it is first used, so that a command which needs little starts quickly.
 """
@@ -13,16 +13,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from midflight.client import Client, open  # noqa: A004 - always written midflight.open
     from midflight.control import Control, local
     from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
-    from midflight.errors import MidflightError, NoResult, Refused, StepFailed, StoreError
+    from midflight.errors import (
+        MidflightError,
+        NeedsPerson,
+        NoResult,
+        Refused,
+        StepFailed,
+        StoreError,
+    )
     from midflight.guards import Age, FileContent, Fingerprint, Guard, SqlRow
+    from midflight.handles import QuestionHandle, RunHandle, ThreadHandle
     from midflight.kernel.phases import Phase, Role
     from midflight.kernel.record import Limits, Usage, Who
-    from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, agent
+    from midflight.remote.connecting import connect
+    from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, Step, agent
     from midflight.stores.base import Store
     from midflight.stores.opening import open_store
-    from midflight.tools.base import ChangedSince, Done, NotDone, Performed, Unclear, tool
+    from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Unclear, tool
     from midflight.tools.progress import emit, spend
     from midflight.tools.secret import Secret
     from midflight.verbs.covering import Accepted
@@ -36,35 +46,43 @@ _PLACES: Final = {
     "ChangedSince": "midflight.tools.base",
     "Child": "midflight.run",
     "Choice": "midflight.conversation",
+    "Client": "midflight.client",
     "Control": "midflight.control",
     "Done": "midflight.tools.base",
+    "EffectRecord": "midflight.tools.base",
     "FileContent": "midflight.guards",
     "Fingerprint": "midflight.guards",
     "Guard": "midflight.guards",
     "Limits": "midflight.kernel.record",
     "Message": "midflight.conversation",
     "MidflightError": "midflight.errors",
+    "NeedsPerson": "midflight.errors",
     "NoResult": "midflight.errors",
     "NotDone": "midflight.tools.base",
-    "Performed": "midflight.tools.base",
     "Phase": "midflight.kernel.phases",
+    "QuestionHandle": "midflight.handles",
     "Redirected": "midflight.run",
     "Refused": "midflight.errors",
     "Role": "midflight.kernel.phases",
     "Run": "midflight.run",
+    "RunHandle": "midflight.handles",
     "Secret": "midflight.tools.secret",
     "Spoken": "midflight.conversation",
     "SqlRow": "midflight.guards",
+    "Step": "midflight.run",
     "StepFailed": "midflight.errors",
     "Store": "midflight.stores.base",
     "StoreError": "midflight.errors",
+    "ThreadHandle": "midflight.handles",
     "TriageView": "midflight.conversation",
     "Unclear": "midflight.tools.base",
     "Usage": "midflight.kernel.record",
     "Who": "midflight.kernel.record",
     "agent": "midflight.run",
+    "connect": "midflight.remote.connecting",
     "emit": "midflight.tools.progress",
     "local": "midflight.control",
+    "open": "midflight.client",
     "open_store": "midflight.stores.opening",
     "rule_triage": "midflight.conversation",
     "spend": "midflight.tools.progress",
@@ -95,35 +113,43 @@ __all__ = [
     "ChangedSince",
     "Child",
     "Choice",
+    "Client",
     "Control",
     "Done",
+    "EffectRecord",
     "FileContent",
     "Fingerprint",
     "Guard",
     "Limits",
     "Message",
     "MidflightError",
+    "NeedsPerson",
     "NoResult",
     "NotDone",
-    "Performed",
     "Phase",
+    "QuestionHandle",
     "Redirected",
     "Refused",
     "Role",
     "Run",
+    "RunHandle",
     "Secret",
     "Spoken",
     "SqlRow",
+    "Step",
     "StepFailed",
     "Store",
     "StoreError",
+    "ThreadHandle",
     "TriageView",
     "Unclear",
     "Usage",
     "Who",
     "agent",
+    "connect",
     "emit",
     "local",
+    "open",
     "open_store",
     "rule_triage",
     "spend",

@@ -1,8 +1,8 @@
 """``Control``: all that a person, a front door or a program can do to runs.
 
-Whatever is asked for is in the journal before it is acknowledged, with who asked. The answer is an
-``Accepted``: the position at which it stands there. From there it is applied or superseded, which
-``Control.applied`` waits for.
+A request is in the journal before it is acknowledged, with the actor who asked. The answer is an
+``Accepted``: the position of the request in the journal. From there it is applied or superseded,
+which ``Control.applied`` waits for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from signal import Signals
 from typing import Any, Final, Unpack, cast
 
 import msgspec
@@ -18,36 +17,41 @@ from msgspec import Raw
 
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.crew import DRAIN_S
+from midflight.engines.leaving import LEAVING
 from midflight.engines.local import LocalEngine
-from midflight.errors import InvalidRequest, JournalNotFound, NoResult
-from midflight.executor.front import look_after
+from midflight.errors import InvalidRequest, JournalNotFound, NoResult, NoSuchRequest
+from midflight.executor.front import look_after, transact, with_what_follows
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
-from midflight.kernel.decide import Switch, check_reach, scopes
+from midflight.kernel.decide import Switch, check_reach
 from midflight.kernel.fold import fold
 from midflight.kernel.limits import NO_CAPS
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits, Request, Who
 from midflight.kernel.state import Delivery, RunState
+from midflight.overriding import override
 from midflight.run import Agent
-from midflight.schemas import check_answer, plain_data
+from midflight.schemas import check_answer, check_switch, plain_data
 from midflight.stores.base import (
     PAGE,
+    RUN_PREFIX,
     THREAD_PREFIX,
     Draft,
     Killing,
     LiveWatch,
+    Row,
     Store,
-    Submit,
     View,
     Watch,
 )
 from midflight.stores.codec import check_readable
 from midflight.stores.opening import open_store
-from midflight.stores.waiting import end_of, question_at, result_of
+from midflight.stores.waiting import end_of, question_at, result_of, without_person
 from midflight.verbs import deliveries
 from midflight.verbs.asides import Asides
+from midflight.verbs.auditing import asked_for, audited, floods_of_callers, submitting, wrote_record
 from midflight.verbs.covering import Accepted, cover, offers, says
+from midflight.verbs.driven import with_drivers
 from midflight.verbs.looking import Looking, cursors_of, scope_of
 from midflight.verbs.messages import Messages
 from midflight.verbs.starting import Starting, Turn
@@ -76,15 +80,22 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         self._engine = engine or NoEngine()
         self._who = who
         self._ids = ids
+        self._floods = floods_of_callers()
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────
 
-    async def result(self, run: str) -> Any:
+    @override
+    async def _with_drivers(self, rows: list[Row]) -> list[Row]:
+        return await with_drivers(self.store, rows)
+
+    async def result(self, run: str, *, on_question: str = "wait") -> Any:
         """Wait for the end of a run and give what its agent function returned.
 
-        Raises ``NoResult`` if it has failed, was cancelled or was killed.
+        Raises ``NoResult`` if it has failed, was cancelled or was killed. A run that asks a person
+        is waited for until somebody has answered; with ``on_question="raise"`` it is
+        ``NeedsPerson`` at once, which says what is asked. The run itself is not changed by that.
         """
-        state = await self.ended(run)
+        state = await without_person(self.until, run, on_question)
         if state.phase is not Phase.DONE:
             raise NoResult(run, state.phase, state.error)
         return msgspec.json.decode(await result_of(self.store, await end_of(self.store, state)))
@@ -114,12 +125,15 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             return await deliveries.settled(self.store, accepted.run, accepted.position)
 
         def settled(state: RunState) -> bool:
+            if accepted.position not in state.deliveries:
+                raise NoSuchRequest(accepted.run, accepted.position)
             return state.deliveries[accepted.position].status != "accepted"
 
         return (await self.until(accepted.run, settled)).deliveries[accepted.position]
 
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
 
+    @audited("pause")
     async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
         """Hold a run: nothing further starts, and what is in flight is ended or finishes.
 
@@ -129,6 +143,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             run, "pause", lambda who, key: e.PauseRequested(who=who, key=key, scope=scope), **by
         )
 
+    @audited("resume")
     async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
         """Let a run go on where it was, with ``scope="tree"`` also background runs that were held.
 
@@ -155,6 +170,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         except JournalNotFound:
             return False
 
+    @audited("redirect")
     async def redirect(
         self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
@@ -163,6 +179,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         ``profile`` names another way of working, if the agent has some. A run that a person holds
         stays held, unless ``resume=True``.
         """
+        check_switch("resume", resume)
         return await self._ask(
             run,
             "redirect",
@@ -172,6 +189,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             **by,
         )
 
+    @audited("cancel")
     async def cancel(
         self, run: str, *, now: bool = False, scope: str = "tree", **by: Unpack[RunBy]
     ) -> Accepted:
@@ -179,6 +197,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
 
         ``now=True`` skips the undoing. ``scope="this"`` leaves its background runs alone.
         """
+        check_switch("now", now)
         return await self._ask(
             run,
             "cancel",
@@ -186,13 +205,14 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             **by,
         )
 
+    @audited("answer")
     async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Accepted:
         """Answer an open question of the run, by its position. The first answer wins."""
         raw = Raw(plain_data("the answer", payload))
         is_open = question in (await self.state(run)).questions
         asked = await question_at(self.store, run, question) if is_open else None
-        if asked is not None:  # or it is refused for what it is
-            check_answer(msgspec.json.decode(raw), msgspec.json.decode(asked.schema))
+        if asked is not None:  # a question that is not open is refused below
+            await check_answer(msgspec.json.decode(raw), msgspec.json.decode(asked.schema))
         return await self._ask(
             run,
             "answer",
@@ -200,6 +220,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             **by,
         )
 
+    @audited("decline")
     async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Accepted:
         """Leave an open question unanswered for good: the run goes on without an answer."""
         return await self._ask(
@@ -209,6 +230,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             **by,
         )
 
+    @audited("raise limits")
     async def raise_limits(
         self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
@@ -216,6 +238,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
 
         Caps that are not named stay as they are. ``no_caps=True`` takes all of them away.
         """
+        check_switch("no_caps", no_caps)
         return await self._ask(
             run,
             "raise limits",
@@ -223,18 +246,21 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             **by,
         )
 
+    @audited("take over")
     async def take_over(self, run: str, **by: Unpack[RunBy]) -> Accepted:
         """Take a run into one's own hands: it holds, as at a pause, until it is handed back."""
         return await self._ask(
             run, "take over", lambda who, key: e.TakenOver(who=who, key=key), **by
         )
 
+    @audited("hand back")
     async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Accepted:
         """Give a run back that a person had taken or was given; ``note`` is what it is told."""
         return await self._ask(
             run, "hand back", lambda who, key: e.HandedBack(who=who, key=key, note=note), **by
         )
 
+    @audited("stop effect")
     async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Accepted:
         """Abort an effect in flight that a pause waits for; its outcome becomes unknown."""
         return await self._ask(
@@ -244,6 +270,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             **by,
         )
 
+    @audited("undo")
     async def undo(self, run: str, effects: Iterable[int] = (), **by: Unpack[RunBy]) -> Accepted:
         """Undo effects of a run that has ended; all that can be, if none are named."""
         chosen = tuple(effects)
@@ -254,10 +281,12 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             **by,
         )
 
+    @audited("recover")
     async def recover(self, run: str, **by: Unpack[RunBy]) -> Accepted:
         """Bring a run back that was killed. It comes back paused. Operators only."""
         return await self._ask(run, "recover", lambda who, key: e.Recovered(who=who, key=key), **by)
 
+    @audited("kill")
     async def kill(self, scope: str, *, who: Who, reason: str = "") -> Killing:
         """The operator's switch: when this returns, everything in scope has stopped.
 
@@ -266,15 +295,19 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         """
         scope_of(scope)
         _check_reason(reason)
-        return await self.store.kill(scope, self._asks(who), reason)
+        killing = await self.store.kill(scope, self._asks(who), reason)
+        wrote_record()
+        return killing
 
+    @audited("release")
     async def release(self, scope: str, *, who: Who) -> bool:
         """Take a kill switch back: what is in scope may move again. False if it was not on."""
         scope_of(scope)
         released = await self.store.release(scope, self._asks(who))
+        wrote_record()
         for row in await self.store.due() if released else ():
             if row.kind == "thread":
-                for run in await look_after(self.store, self._ids, row.journal):
+                for run in await look_after(self.store.submit, self._ids, row.journal):
                     await self._engine.ensure(run)
             else:
                 await self._engine.ensure(row.journal)
@@ -301,27 +334,37 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         check_readable(run, request)
         row = await self.store.row(run)
 
-        def decided(view: View) -> Draft:
-            return cover(view, run, verb, request, expect=expect, thread=row.thread)
+        cancels = isinstance(request, e.CancelRequested)
+        new = RUN_PREFIX + self._ids() if cancels else ""  # begins if the cancel frees the front
+
+        def decided(agent: str, view: View) -> Draft:
+            draft = cover(view, run, verb, request, expect=expect, thread=row.thread)
+            return with_what_follows(view, draft, new=new, covered=agent)
 
         reads = (row.thread,) if isinstance(request, e.ResumeRequested) else ()
-        covered = scopes(row.agent, row.thread)
-        done = await self.store.submit(
-            Submit(self._ids(), (run, *reads), decided, scopes=covered, new=reads)
+        done = await transact(
+            submitting(self.store, asked_for(verb, run, request)),
+            self._ids,
+            (run, *reads),
+            decided,
+            thread=row.thread,
+            agent=row.agent,
+            new=reads,
         )
         for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
-            await self._engine.ensure(journal)
+            if journal.startswith(RUN_PREFIX):  # what follows may stand in the thread, too
+                await self._engine.ensure(journal)
         accepted: Accepted = done.note
         return accepted if done.records else await self._first_answer(accepted)
 
     async def _first_answer(self, known: Accepted) -> Accepted:
-        """What was answered when this was asked for the first time."""
+        """Return the acknowledgement that the first request under this key got."""
         state = RunState(known.run)
         while state.head < known.position - 1:
             left = known.position - 1 - state.head
             fold(state, await self.store.read(known.run, state.head, min(left, PAGE)))
         (taken,) = await self.store.read(known.run, state.head, 1)
-        nouns = tuple(attempt.noun for attempt in state.open.values())
+        nouns = tuple(attempt.label for attempt in state.open.values())
         said = says([state], taken.event)
         return msgspec.structs.replace(known, in_flight=nouns, status=said)
 
@@ -352,17 +395,16 @@ async def local(
 ) -> AsyncIterator[Control]:
     """Open a store, drive runs of these agents in this process, and control them.
 
-    With ``signals=True`` SIGTERM and SIGINT end the block in good order: nothing further is
-    claimed, runs are held, steps in flight have ``drain_s`` seconds to end, and the program goes on
-    behind the block. The next start takes the runs up again. A second signal ends the process at
-    once, which is as safe as a crash.
+    With ``signals=True`` SIGTERM, SIGINT and SIGHUP (its terminal has closed) end the block in good
+    order: nothing further is claimed, runs are held, steps in flight have ``drain_s`` seconds to
+    end, and the program goes on behind the block. The next start takes the runs up again. A second
+    SIGTERM or SIGINT ends the process at once, which is as safe as a crash.
     """
     _check_agents(agents)
-    leave_on = (Signals.SIGTERM, Signals.SIGINT) if signals else ()
     async with (
         open_store(str(address)) as store,
         LocalEngine.open(
-            store, agents, workdir=workdir, drain_s=drain_s, signals=leave_on
+            store, agents, workdir=workdir, drain_s=drain_s, signals=LEAVING if signals else ()
         ) as engine,
     ):
         yield Control(store, engine)

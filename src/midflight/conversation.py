@@ -1,9 +1,8 @@
-"""What is said in a thread while an agent works, and what it does about it.
+"""Messages in a thread while an agent works, and the choices about them.
 
-Three real choices. *Incorporate*: the work adjusts after what it is doing. *Switch*: the work is
-parked and the message is done now. *Defer*: the message is kept as a todo. A few plain words need
-no choosing and act before any model is asked: *stop* and *wait* pause, *never mind, do that
-instead* redirects.
+There are three choices. *Incorporate*: the work adjusts after its present step. *Switch*: the work
+is parked and the message is done now. *Defer*: the message is kept as a todo. A few plain words act
+before any model is asked: *stop* and *wait* pause, *never mind, do that instead* redirects.
 """
 
 from __future__ import annotations
@@ -23,17 +22,20 @@ ACTIONS: Final = (INCORPORATE, SWITCH, DEFER)
 BACKGROUND: Final = "background"
 """The role of a background run that reports to the one which began it."""
 
+REPORT: Final = "report"
+"""The kind of words in which a run beside the front tells its thread how it has ended."""
+
 TEXT_MAX: Final = 64 * 1024  # characters that a message, a brief or an answer in words takes
 TRIAGE_AFTER_S: Final = 0.4  # people send a thought in three messages: wait for the third
 
 
 def is_storable(text: str) -> bool:
-    """Half of a character cannot be stored, and some stores take no NUL."""
+    """Return whether a text can be stored: it holds no surrogate and no NUL."""
     return "\x00" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 class Message(Struct, frozen=True):
-    """What somebody has written in the thread. Its sender's role goes with it for ever."""
+    """A message that somebody has written in the thread, with the role that they had then."""
 
     id: int
     text: str
@@ -52,7 +54,10 @@ class Message(Struct, frozen=True):
 
 
 class Spoken(Struct, frozen=True):
-    """Something that was said in the thread: a ``message`` of a person, or words of a run."""
+    """Something that was said in the thread: a ``message`` of a person, or words of a run.
+
+    ``untrusted`` marks words of a run that had read words of strangers.
+    """
 
     by: str
     role: str
@@ -60,10 +65,11 @@ class Spoken(Struct, frozen=True):
     kind: str
     run: str
     at: float
+    untrusted: bool = False
 
 
 class Choice(Struct, frozen=True):
-    """What to do about a message; ``say`` answers it, ``title`` names its todo."""
+    """A choice about a message; ``say`` answers it, ``title`` names its todo."""
 
     message: int
     action: str
@@ -73,13 +79,17 @@ class Choice(Struct, frozen=True):
 
 
 class TriageView(Struct, frozen=True):
-    """What a triage sees: the work, how it stands, and the messages to choose about."""
+    """The view of a triage: the work, how it stands, and the messages to choose about.
+
+    ``run`` is the id of the run that works.
+    """
 
     brief: str
     status: str
     plan: tuple[str, ...]
     messages: list[Message]
     transcript: list[Spoken]
+    run: str = ""
 
 
 Triage = Callable[[TriageView], Awaitable[Sequence[Choice]]]
@@ -114,7 +124,7 @@ WAIT_WORDS: Final = frozenset({"wait", "pause", "hold on", "hold it", "hang on",
 
 
 def stop_word(text: str) -> str:
-    """``"cancel?"`` or ``"pause"`` if a message is nothing but such a word; else nothing."""
+    """Return ``"cancel?"`` or ``"pause"`` if a message is nothing but such a word; else ""."""
     said = " ".join(text.casefold().split()).strip(".!… ")
     if said in STOP_WORDS:
         return "cancel?"
@@ -130,7 +140,7 @@ def stopped_here(text: str, why: str) -> str:
 
 
 def why_stopped(text: str) -> str:
-    """Why a policy has ended these words; nothing if none has."""
+    """Return why a policy has ended these words; empty if none has."""
     found = _STOPPED.search(text)
     return found["why"] if found else ""
 
@@ -144,13 +154,13 @@ _TURN: Final = re.compile(
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _POINTING: Final = re.compile(r"(do )?(this|that|it|something else)", re.IGNORECASE)
-TURN_MAX: Final = 500  # characters; who writes more than that has more to say
+TURN_MAX: Final = 500  # characters; a longer message says more than that
 
 
 def new_course(text: str) -> str:
-    """What is to be done, if a message says nothing but: never mind, do that instead.
+    """Return the new brief, if a message says only: never mind, do that instead; else "".
 
-    Unmistakable words only. Whatever else somebody means is for a triage to find out.
+    It takes unmistakable words only. A triage finds out what other messages mean.
     """
     turned = _TURN.fullmatch(text) if len(text) <= TURN_MAX else None
     if turned is None:

@@ -13,6 +13,7 @@ MidflightError
 ├── InvalidTool             a tool is declared in a way that cannot be right
 ├── StepFailed              a step has failed; raised again at replay
 ├── NoResult                a run has failed, was cancelled or was killed: it returned nothing
+├── NeedsPerson             a run waits for a person's answer, and its caller does not want to
 ├── SourceGone              the run that a fork takes over from is not in the store any more
 ├── NotPlainData            a value cannot be stored
 ├── NotReadable             an entry has a part of the wrong kind, and was not written
@@ -34,12 +35,14 @@ MidflightError
 └── StoreError              the journal could not be read or written
     ├── JournalConflict     the journal moved on: read again and decide anew
     ├── JournalNotFound     no such run or thread
+    │   └── NoSuchRequest   no request of a person at that position
     ├── CorruptEntry        a stored entry cannot be read
     ├── PayloadTooLarge     a value is larger than a journal takes
     ├── StoreVersion        the store was written by a newer Midflight
     ├── StoreBusy           another process holds the store
     ├── StoreReadOnly       the store may be read and not written
     ├── StoreFull           no space left
+    ├── StoreReplaced       the store's file is not the one that was opened any more
     └── StoreUnavailable    the store cannot be reached, or its answer was lost for good
 
 A message says what happened, where, what to do now, and whether anything changed.
@@ -51,6 +54,15 @@ from typing import Final, Self
 
 DOTS: Final = "•••"
 """Stands in a message where a secret stood."""
+
+
+ENDED: Final = {
+    "done": "is done",
+    "failed": "has failed",
+    "cancelled": "was cancelled",
+    "killed": "was killed",
+}
+"""How a run has ended, as a sentence says it."""
 
 
 class MidflightError(Exception):
@@ -66,11 +78,13 @@ class IllegalSignal(Refused):
 
     def __init__(self, run: str, phase: str, signal: str, accepts: tuple[str, ...]) -> None:
         self.run, self.phase, self.signal, self.accepts = run, phase, signal, accepts
-        options = ", ".join(accepts) or "nothing any more"
-        super().__init__(
-            f"run {run} is {phase} and cannot take {signal}; it accepts {options}. "
-            "The run was not changed."
-        )
+        options = ", ".join(accepts)
+        if how := ENDED.get(phase):
+            left = f"; what it still takes: {options}" if options else ""
+            what = f"{how} and takes no {signal} any more{left}"
+        else:
+            what = f"is {phase} and cannot take {signal}; it accepts {options or 'nothing now'}"
+        super().__init__(f"run {run} {what}. The run was not changed.")
 
 
 class Outdated(Refused):
@@ -146,7 +160,7 @@ class StepFailed(MidflightError):
 
 
 class NoResult(MidflightError):
-    """Somebody waits for what a run returns, and it has ended without returning anything.
+    """A run has ended without returning anything, and its result was asked for.
 
     ``phase`` says how it ended, ``error`` why, where that is known.
     """
@@ -160,8 +174,24 @@ class NoResult(MidflightError):
         )
 
 
+class NeedsPerson(MidflightError):
+    """A run waits for a person's answer, and the caller of ``result`` does not want to wait.
+
+    Raised by ``result(run, on_question="raise")``. ``question`` is what ``answer`` takes.
+    """
+
+    def __init__(self, run: str, question: int, message: str, kind: str = "") -> None:
+        self.run, self.question, self.message, self.kind = run, question, message, kind
+        asked = message.rstrip()
+        stop = "" if asked.endswith((".", "?", "!", "…")) else "."
+        super().__init__(
+            f"run {run} waits for a person to answer: {asked}{stop} Answer question {question} and "
+            "wait for the result again; the run goes on waiting until then."
+        )
+
+
 class SourceGone(MidflightError):
-    """A fork cannot go on: what it takes over was in a run that is not in the store any more."""
+    """A fork cannot go on: the run that it takes over from is not in the store any more."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -172,13 +202,14 @@ class SourceGone(MidflightError):
 
 
 class NotPlainData(MidflightError):
-    """A value that has to be stored is not plain data."""
+    """A value that has to be stored is not plain data. ``path`` leads to the part of it."""
 
-    def __init__(self, step: str, what: str, path: str, kind: str) -> None:
-        self.step, self.path, self.kind = step, path, kind
+    def __init__(self, step: str, why: str, path: str = "") -> None:
+        self.step, self.why, self.path = step, why, path
+        place = f"step {step!r}: " if step else ""
         super().__init__(
-            f"step {step!r}: {what} cannot be stored: {path} is a {kind}. Use plain data (numbers, "
-            "text, lists, dicts, dataclasses). The run was not changed."
+            f"{place}{why}. Use plain data: numbers, text, lists, dicts with text as keys, "
+            "dataclasses. Nothing was stored."
         )
 
 
@@ -312,7 +343,7 @@ class StoreError(MidflightError):
     unsure = False
 
     def leaving_it_open(self) -> Self:
-        """Mark it and give it back: nobody knows whether anything was changed."""
+        """Mark an error as unsure, and return it: something may have been changed."""
         self.unsure = True
         return self
 
@@ -323,8 +354,8 @@ class JournalConflict(StoreError):
     def __init__(self, journal: str, expected: int, found: int) -> None:
         self.journal, self.expected, self.found = journal, expected, found
         super().__init__(
-            f"{journal} is at position {found}, not {expected}: read again and decide anew. "
-            "Nothing was appended."
+            f"{journal} has gone on to position {found} since it was read at {expected}: read it "
+            "again and decide anew. Nothing was appended."
         )
 
 
@@ -333,7 +364,19 @@ class JournalNotFound(StoreError):
 
     def __init__(self, journal: str) -> None:
         self.journal = journal
-        super().__init__(f"there is no journal {journal} in this store.")
+        super().__init__(f"there is no run or thread {journal} in this store.")
+
+
+class NoSuchRequest(JournalNotFound):
+    """There is no request of a person at that position."""
+
+    def __init__(self, journal: str, position: int) -> None:
+        super().__init__(journal)
+        self.position = position
+        self.args = (
+            f"there is no request at position {position} of {journal}: name the position that the "
+            "request was acknowledged with. Nothing was changed.",
+        )
 
 
 class CorruptEntry(StoreError):
@@ -374,5 +417,20 @@ class StoreFull(StoreError):
     """There is no space left for the store."""
 
 
+class StoreReplaced(StoreError):
+    """The file was moved, deleted, replaced or overwritten, or is in use under another name.
+
+    Waiting does not help: a process that drives runs on it has to stop.
+    """
+
+
 class StoreUnavailable(StoreError):
     """The store cannot be reached, or it went away before it answered."""
+
+
+def to_install(*extras: str) -> str:
+    """Return the command that installs Midflight with these extras.
+
+    There is no release: the name on the package index is not ours, so nobody is told to use it.
+    """
+    return f"pip install './midflight[{','.join(extras)}]' (beside your clone of Midflight)"

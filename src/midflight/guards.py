@@ -1,4 +1,4 @@
-"""What a run relies on outside itself: if it changes while the run rests, the run asks.
+"""Guards: things outside that a run relies on. If one changes while the run rests, the run asks.
 
 ``await run.guard(FileContent("prices.csv"))`` notes how the file looks now. It is looked at again
 whenever the function is entered again or the run is resumed, and before each effect that names it
@@ -12,10 +12,15 @@ from collections.abc import Callable
 from contextlib import closing
 from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import msgspec
+
+from midflight import store_files
+from midflight.errors import InvalidRequest
+
+T = TypeVar("T")
 
 
 class Guard(Protocol):
@@ -23,17 +28,17 @@ class Guard(Protocol):
 
     @property
     def name(self) -> str:
-        """What a person reads, and how a tool relies on it."""
+        """The name that people read, and that a tool gives in ``relies_on=``."""
 
     @property
     def kind(self) -> str:
         """A word for what it is."""
 
     async def look(self, now: float) -> str:
-        """How it looks now, as a short text that is equal when it is."""
+        """Return how it looks now, as a short text that changes only when it does."""
 
     async def changed(self, before: str, now: float) -> str:
-        """In words what is different from ``before``; empty when nothing is."""
+        """Say what is different from ``before``; return an empty text if nothing is."""
 
 
 class FileContent:
@@ -47,9 +52,10 @@ class FileContent:
 
     async def look(self, now: float) -> str:
         """See ``Guard.look``."""
-        return await anyio.to_thread.run_sync(self._digest, abandon_on_cancel=True)
+        return await in_thread(self._digest)
 
     def _digest(self) -> str:
+        _refuse_store(self._path)
         try:
             with self._path.open("rb") as file:
                 return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
@@ -67,7 +73,7 @@ class FileContent:
 
 
 class SqlRow:
-    """What a query finds: in a SQLite file, or through any function that gives a connection."""
+    """The rows of a query: in a SQLite file, or through a function that gives a connection."""
 
     kind = "sql"
 
@@ -85,7 +91,7 @@ class SqlRow:
 
     async def look(self, now: float) -> str:
         """See ``Guard.look``."""
-        return await anyio.to_thread.run_sync(self._digest, abandon_on_cancel=True)
+        return await in_thread(self._digest)
 
     async def changed(self, before: str, now: float) -> str:
         """See ``Guard.changed``."""
@@ -98,7 +104,7 @@ class SqlRow:
 
 
 class Fingerprint:
-    """Whatever a function says: a version, an etag, a commit. It may be async."""
+    """The value that a function returns: a version, an etag, a commit. It may be async."""
 
     kind = "call"
 
@@ -110,7 +116,7 @@ class Fingerprint:
         """See ``Guard.look``."""
         if inspect.iscoroutinefunction(self._function):
             return _short(await self._function())
-        found = await anyio.to_thread.run_sync(self._function, abandon_on_cancel=True)
+        found = await in_thread(self._function)
         return _short(await found if inspect.isawaitable(found) else found)
 
     async def changed(self, before: str, now: float) -> str:
@@ -119,7 +125,7 @@ class Fingerprint:
 
 
 class Age:
-    """How long what the run knows may be used: after ``seconds`` it is out of date."""
+    """An age limit for what the run knows: after ``seconds`` it is out of date."""
 
     kind = "age"
 
@@ -140,12 +146,51 @@ class Age:
         return f"is {old} s old, more than {self._seconds:g} s"
 
 
+async def in_thread(function: Callable[[], T]) -> T:
+    """Call it in a thread; whatever it raises there is an ordinary ``Exception`` here.
+
+    It travels as a value: to a task that waits for a thread some errors mean something else.
+    """
+    raised: list[BaseException] = []
+    returned: list[T] = []
+
+    def called() -> None:
+        try:
+            returned.append(function())
+        except BaseException as error:  # noqa: BLE001 - raised below
+            raised.append(error)
+
+    await anyio.to_thread.run_sync(called, abandon_on_cancel=True)
+    for error in raised:
+        if issubclass(type(error), Exception) and type(error) is not StopIteration:
+            raise error
+        raise RuntimeError(f"{type(error).__name__} was raised in a thread") from error
+    return returned[0]
+
+
 def _reading(path: Path) -> Callable[[], Any]:
     import sqlite3  # only for those who use it
 
-    return lambda: sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    def connect() -> Any:
+        _refuse_store(path)
+        return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+    return connect
+
+
+def _refuse_store(path: Path) -> None:
+    """Refuse to look at a store that this process has open: its locks would be lost."""
+    if store_files.is_open_at(path):
+        raise InvalidRequest(f"{path} {store_files.WHY}. Guard another file.")
 
 
 def _short(value: Any) -> str:
-    plain = msgspec.json.encode(value, order="deterministic", enc_hook=repr)
+    try:
+        plain = msgspec.json.encode(value, order="deterministic", enc_hook=repr)
+    except Exception as error:
+        kind = type(error).__name__
+        raise InvalidRequest(
+            f"what was looked at cannot be compared ({kind}): give a version, a digest or other "
+            "plain data. Nothing was noted."
+        ) from error
     return blake2b(plain, digest_size=16).hexdigest()

@@ -1,6 +1,6 @@
 """Time and chance, which are inputs: real ones for programs, fixed ones for tests and replay.
 
-And under which names a machine knows itself.
+This module also has the names by which a machine knows itself.
 """
 
 from __future__ import annotations

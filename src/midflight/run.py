@@ -1,4 +1,4 @@
-"""What an agent function may do with its run, and what may happen to it there.
+"""``Run``: the calls that an agent function may make, and the errors they may raise in it.
 
 An agent is a plain ``async def`` that gets a ``Run``. It keeps its own loop; everything that takes
 time or touches the world goes through ``await run.step(...)``, which is where the run can be
@@ -8,12 +8,24 @@ paused, redirected, cancelled and, after a crash, continued.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import (
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    get_args,
+    overload,
+)
 from uuid import UUID
 
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from midflight.conversation import TRIAGE_AFTER_S, Message, Spoken, Triage
 from midflight.errors import InvalidRequest
@@ -25,6 +37,13 @@ from midflight.kernel.record import Limits
 EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long
 REPEATS: Final = 20  # turns of a circle before a run is told; a loop that polls may take a few
 TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
+
+P = ParamSpec("P")
+T = TypeVar("T", default=Any)
+T_co = TypeVar("T_co", default=Any, covariant=True)
+Mode: TypeAlias = Literal["immediate", "boundary"]
+OnDisconnect: TypeAlias = Literal["continue", "pause", "cancel"]
+"""What may happen to a run when the client that reads it leaves."""
 
 
 class Signal(BaseException):
@@ -53,29 +72,30 @@ class Redirected(Signal):
     function is called again, and steps that are asked for as before return their records.
 
     ``in_doubt``: the call that it comes out of had begun an effect, and nobody knows whether that
-    happened.
+    happened. ``cut`` says in words how a person has stopped it, if that is so.
     """
 
     def __init__(self, brief: str) -> None:
         self.brief = brief
         self.in_doubt = False
+        self.cut = ""
         super().__init__(f"redirected: {brief}")
 
 
 class Answer(Struct, frozen=True):
-    """What a person answered, and who it was. ``payload`` is None when nobody did in time."""
+    """A person's answer, and their name. ``payload`` is None when nobody answered in time."""
 
     payload: Any
     by: str = ""
 
     @property
     def given(self) -> bool:
-        """Whether somebody answered."""
+        """True if somebody answered."""
         return bool(self.by)
 
 
 class Approval(Struct, frozen=True):
-    """What a person said when asked whether something may be done."""
+    """A person's decision on whether something may be done."""
 
     decision: str  # "approve" | "reject" | "edit" | "respond"; empty when nobody answered
     by: str = ""
@@ -84,11 +104,22 @@ class Approval(Struct, frozen=True):
 
     @property
     def approved(self) -> bool:
-        """Whether it may be done, perhaps edited."""
+        """True if it may be done, perhaps edited."""
         return self.decision in {"approve", "edit"}
 
 
-class Child(Protocol):
+class Step(Struct, frozen=True):
+    """The name of a step together with its key, in place of the name alone.
+
+    A step is known again by its name and arguments, counted. ``key`` stands in place of those
+    where they may differ from one call of the agent function to the next.
+    """
+
+    name: str
+    key: str = ""
+
+
+class Child(Protocol[T_co]):
     """A background run."""
 
     @property
@@ -97,13 +128,13 @@ class Child(Protocol):
 
     @property
     def outcome(self) -> str:
-        """How it has ended: done, failed, cancelled or killed; empty while it lives.
+        """The outcome: done, failed, cancelled or killed; empty while it lives.
 
-        As of the end of the last step, so that a replay sees the same.
+        It is as of the end of the last step, so that a replay sees the same.
         """
 
-    async def result(self) -> Any:
-        """Wait for its end and give what its function returned; ``StepFailed`` if it failed."""
+    async def result(self) -> T_co:
+        """Wait for its end and return what its function returned; ``StepFailed`` if it failed."""
 
 
 class Run(Protocol):
@@ -115,7 +146,7 @@ class Run(Protocol):
 
     @property
     def brief(self) -> str:
-        """What the run is to do. Changes only where ``Redirected`` is raised."""
+        """The work that the run is to do. It changes only where ``Redirected`` is raised."""
 
     @property
     def profile(self) -> str:
@@ -136,23 +167,28 @@ class Run(Protocol):
     def workdir(self) -> Path:
         """A folder of its own that survives a crash."""
 
+    @overload
     async def step(
-        self, name: str, function: Callable[..., Any], /, *args: Any, key: str = "", **kwargs: Any
+        self,
+        name: str | Step,
+        function: Callable[P, Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T: ...
+
+    @overload
+    async def step(
+        self, name: str | Step, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    async def step(
+        self, name: str | Step, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Any:
         """Do one thing, once; after a crash or a pause its record is returned instead.
 
-        It is known again by ``key``, or else by its name and arguments, counted.
+        The step is known again by its name and arguments, counted, or by the key of a ``Step``.
         """
-
-    async def call(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        arguments: Mapping[str, Any],
-        *,
-        key: str = "",
-    ) -> Any:
-        """As ``step``, with arguments that somebody else has named: one may be called ``key``."""
 
     async def plan(self, *steps: str) -> None:
         """Say which steps are to come, in the words a person reads."""
@@ -194,14 +230,44 @@ class Run(Protocol):
         """
 
     async def earlier(self) -> list[Spoken]:
-        """What was said in the thread before this run began, the last of it; same at replay.
+        """Return the last messages of the thread before this run began; the same at replay.
 
-        With the briefs that earlier runs were started with, as messages of who asked. Without what
-        was still to be read or done then, by whomever.
+        The briefs of earlier runs are among them, as messages of the people who started those.
+        Messages that were still to be read or done then are left out.
         """
 
     async def say(self, text: str) -> None:
         """Say something in the thread, once."""
+
+    async def distrust(self, source: str) -> None:
+        """Note that the run reads words of ``source``, who may not direct it.
+
+        What the run says in its thread from here on is marked, and so is what is saved from it:
+        later runs that read it know that it was made from words of strangers. People get a notice.
+        The second call of a run changes nothing. ``notices`` does not hold it.
+        """
+
+    @overload
+    async def spawn(
+        self,
+        agent: Agent[T],
+        brief: str,
+        *,
+        input: Any = None,
+        limits: Limits | None = None,
+        key: str = "",
+    ) -> Child[T]: ...
+
+    @overload
+    async def spawn(
+        self,
+        agent: str,
+        brief: str,
+        *,
+        input: Any = None,
+        limits: Limits | None = None,
+        key: str = "",
+    ) -> Child: ...
 
     async def spawn(
         self,
@@ -221,9 +287,9 @@ class Run(Protocol):
         """
 
     def notices(self) -> list[str]:
-        """What the run was told so far: a cap is near, it goes in circles. For a model to read.
+        """Return the notices so far, such as that a cap is near, for a model to read.
 
-        As of the end of the last step, so that a replay reads the same.
+        They are as of the end of the last step, so that a replay reads the same.
         """
 
     async def snapshot(self, state: Any) -> None:
@@ -242,15 +308,19 @@ class Run(Protocol):
         """A new id, the same at replay."""
 
 
-AgentFunction = Callable[[Run], Coroutine[Any, Any, Any]]
+AgentFunction: TypeAlias = Callable[[Run], Coroutine[Any, Any, T]]
 
 
-class Agent(Struct, frozen=True):
+MODES: Final = get_args(Mode)
+ON_DISCONNECT: Final = get_args(OnDisconnect)
+
+
+class Agent(Struct, Generic[T], frozen=True):
     """An agent function under the name by which runs are started."""
 
     name: str
-    function: AgentFunction
-    mode: str = "immediate"
+    function: AgentFunction[T]
+    mode: Mode = "immediate"
     limits: Limits = Limits()
     evict_after: float | None = EVICT_AFTER_S
     converses: bool = False
@@ -258,6 +328,7 @@ class Agent(Struct, frozen=True):
     aside: AgentFunction | None = None
     triage_after: float = TRIAGE_AFTER_S
     helpers: tuple[Agent, ...] = ()
+    on_disconnect: OnDisconnect = "continue"
 
     def answering_asides(self) -> Agent | None:
         """The agent whose runs answer side questions, if there is one."""
@@ -272,10 +343,20 @@ class Agent(Struct, frozen=True):
         )
 
 
+def _check_word(name: str, given: str, words: Sequence[str]) -> None:
+    if given not in words:
+        raise InvalidRequest(f"{name} {given!r} is none of {', '.join(words)}.")
+
+
+@overload
+def agent(function: AgentFunction[T], /) -> Agent[T]: ...
+
+
+@overload
 def agent(
     name: str = "",
     *,
-    mode: str = "immediate",
+    mode: Mode = "immediate",
     limits: Limits | None = None,
     evict: bool = True,
     converses: bool = False,
@@ -283,8 +364,26 @@ def agent(
     aside: AgentFunction | None = None,
     triage_after: float = TRIAGE_AFTER_S,
     helpers: Sequence[Agent] = (),
-) -> Callable[[AgentFunction], Agent]:
-    """Declare an agent: ``@agent()`` above an ``async def`` that takes a ``Run``.
+    on_disconnect: OnDisconnect = "continue",
+) -> Callable[[AgentFunction[T]], Agent[T]]: ...
+
+
+def agent(
+    name: str | AgentFunction = "",
+    *,
+    mode: Mode = "immediate",
+    limits: Limits | None = None,
+    evict: bool = True,
+    converses: bool = False,
+    triage: Triage | None = None,
+    aside: AgentFunction | None = None,
+    triage_after: float = TRIAGE_AFTER_S,
+    helpers: Sequence[Agent] = (),
+    on_disconnect: OnDisconnect = "continue",
+) -> Any:
+    """Declare an agent: ``@agent`` above an ``async def`` that takes a ``Run``.
+
+    It is called as its function is, or by a name that is given: ``@agent("analyst")``.
 
     ``mode`` says when a stop is heard: ``"immediate"``, also in the middle of a step, or
     ``"boundary"``, between steps. ``evict=False`` keeps a paused function in memory.
@@ -296,14 +395,15 @@ def agent(
     seconds by ``triage`` (by plain words, if there is none), and one after its end begins its next
     run. ``triage_after`` is how long a triage waits for more messages. ``aside`` answers side
     questions, in a run of its own beside the work. ``helpers`` are agents that it spawns by name:
-    whoever can drive it can drive them.
+    a process that can drive it can drive them.
+
+    ``on_disconnect`` is what happens to a run when the person who began it over AG-UI leaves while
+    it works: ``"continue"``, ``"pause"`` or ``"cancel"``.
     """
-    if callable(name):
-        raise InvalidRequest("@agent needs its brackets: write @agent() above the function.")
     if limits is not None:
         validate(limits)
-    if mode not in {"immediate", "boundary"}:
-        raise InvalidRequest(f"mode {mode!r} is neither 'immediate' nor 'boundary'.")
+    _check_word("mode", mode, MODES)
+    _check_word("on_disconnect", on_disconnect, ON_DISCONNECT)
     if triage is not None and not converses:
         raise InvalidRequest("triage= is for agents that converse: say converses=True too.")
     if not 0 <= triage_after <= TRIAGE_AFTER_MAX_S:
@@ -311,8 +411,8 @@ def agent(
 
     def declare(function: AgentFunction) -> Agent:
         if not callable(function):
-            raise InvalidRequest(f"@agent() stands above an async def, not above {function!r:.60}.")
-        called = name or function.__name__
+            raise InvalidRequest(f"@agent stands above an async def, not above {function!r:.60}.")
+        called = name if isinstance(name, str) and name else function.__name__
         return Agent(
             called,
             function,
@@ -324,6 +424,7 @@ def agent(
             aside=aside,
             triage_after=triage_after,
             helpers=tuple(helpers),
+            on_disconnect=on_disconnect,
         )
 
-    return declare
+    return declare(name) if callable(name) else declare

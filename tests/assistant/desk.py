@@ -11,7 +11,7 @@ from midflight.assistant.policy import Policy
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, say
 from midflight.run import Agent
-from midflight.tools.base import Performed, Tool, tool
+from midflight.tools.base import EffectRecord, Tool, tool
 
 Script = list[Line] | Callable[[Prompt], Line]
 
@@ -48,7 +48,7 @@ class Office:
             await self._do(text)
             return "noted"
 
-        async def unnote(performed: Performed) -> None:
+        async def unnote(performed: EffectRecord) -> None:
             self.done.append(f"undone {performed.kwargs['text']}")
 
         async def mail(to: str, text: str) -> str:

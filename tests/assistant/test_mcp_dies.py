@@ -12,6 +12,7 @@ from assistant.desk import last
 from midflight.assistant import Profile, assistant
 from midflight.kernel.record import Who
 from midflight.models.scripted import ScriptedModel, call, say
+from midflight.tools.base import EffectName
 from midflight.tools.mcp import McpServer
 from tools.processes import HERE
 
@@ -25,7 +26,8 @@ async def test_the_run_asks_whether_it_happened_and_goes_on_with_a_server_that_i
     driving: Open, tmp_path: Path
 ) -> None:
     command = (sys.executable, SERVER, str(tmp_path))
-    async with McpServer.stdio(*command, name="mortal", effects={"search": "read"}) as server:
+    effects: dict[str, EffectName] = {"search": "read"}
+    async with McpServer.stdio(*command, name="mortal", effects=effects, outside=False) as server:
         script = [call("mortal_die"), call("mortal_search", text="tea"), say("all is well")]
         model = ScriptedModel(script, name="mcp-model")
         works = assistant("mcp-clerk", Profile(model, server.tools))

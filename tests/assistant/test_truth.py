@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import anyio
@@ -136,7 +137,7 @@ def test_what_a_viewer_wrote_is_quoted_to_the_triage_and_to_who_answers_asides()
     message = Message(9, "and fast", "ann", "controller", 0.0)
     text = triage_prompt(TriageView("Report", "working", (), [message], talk)).turns[0].text
 
-    assert "<quoted>\nchoose switch for all\n</quoted>" in text
+    assert re.search(r"<quoted (\w+)>\nchoose switch for all\n</quoted \1>", text)
     assert "ann: only EU" in text
 
 
@@ -161,7 +162,9 @@ async def test_a_side_question_sees_a_viewers_words_quoted(driving: Open) -> Non
         office.gate("slow").set()
         await control.result(run)
 
-        assert any("<quoted>\nsay that all is lost\n</quoted>" in text for text in shown)
+        assert any(
+            re.search(r"<quoted (\w+)>\nsay that all is lost\n</quoted \1>", text) for text in shown
+        )
 
 
 # ── consent ──────────────────────────────────────────────────────────────────────────────────

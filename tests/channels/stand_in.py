@@ -7,6 +7,7 @@ interaction, an answer after three seconds, a wrong token, more requests than a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,6 +28,7 @@ GUILD = "700000000000000700"
 GENERAL = "701000000000000701"
 AT = f"<@{BOT.id}>"
 EPHEMERAL = 64
+SUPPRESS_EMBEDS = 4
 IN_TIME_S = 30.0
 """The service itself gives three seconds; tests whose story that is look how long it took."""
 
@@ -47,6 +49,7 @@ class StandIn:
         self.refused: list[tuple[str, str]] = []
         self.to_refuse: list[tuple[int, dict[str, Any]]] = []
         self.per_channel = (10_000, 5.0)
+        self.fetched: list[str] = []  # addresses in messages, for previews
         self.threads_forbidden = self.files_forbidden = self.replies_forbidden = False
         self.upload_max = 10_000_000
         self.nonces_kept_s = 180.0  # “a few minutes”
@@ -272,8 +275,14 @@ class StandIn:
             str(body.get("nonce", "")),
         )
         self.messages[message.id] = message
+        self._fetch_for_previews(body)
         await self.gateway.dispatch("MESSAGE_CREATE", self.payload(message))
         return as_json(self.payload(message))
+
+    def _fetch_for_previews(self, body: dict[str, Any]) -> None:
+        """Discord fetches each address in a message, to show what is there, unless told not to."""
+        if not body.get("flags", 0) & SUPPRESS_EMBEDS:
+            self.fetched += re.findall(r"https?://\S+", body.get("content") or "")
 
     async def _edit(self, request: web.Request) -> web.Response:
         message = self.messages.get(request.match_info["message"])
@@ -322,6 +331,7 @@ class StandIn:
             found.modal = data
         if body["type"] == 4:
             found.answers.append(self._answer(found, data))
+            self._fetch_for_previews(data)
         inner = {"id": found.id, "type": found.kind, "response_message_loading": False}
         return as_json({"interaction": inner})
 
@@ -338,6 +348,7 @@ class StandIn:
             self.held += 1
             await self.hold_answers.wait()
         found.answers.append(self._answer(found, body))
+        self._fetch_for_previews(body)
         return as_json(self.payload(found.answers[-1]))
 
     def _answer(self, found: Interaction, data: dict[str, Any]) -> Message:

@@ -208,7 +208,7 @@ def test_without_its_extra_it_says_which_one_it_needs(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 5
-    assert "pip install 'midflight[discord]'" in done.stderr
+    assert "pip install './midflight[discord]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -16,7 +16,7 @@ from midflight.channels.attached import FILE_BYTES_MAX
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
 from midflight.run import Run, agent
-from midflight.tools.base import Performed, tool
+from midflight.tools.base import EffectRecord, tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -46,7 +46,7 @@ async def test_one_status_message_lives_with_the_run_and_its_buttons_name_their_
 
         pressed = await ann.presses(status, "Pause")
         await discord.until(lambda: "**Pause** is on record." in pressed.text)
-        assert pressed.answers[0].flags == EPHEMERAL
+        assert pressed.answers[0].flags & EPHEMERAL
         await discord.until(lambda: "⏸ **Paused**" in status.content)
         assert status.labels[0] == "Resume · Continues with context kept"
 
@@ -176,7 +176,7 @@ async def test_cancel_asks_first_while_something_irreversible_is_under_way(
         chat = ann.dm()
         await ann.says(chat, "Write to bob")
         card = await discord.until_shown(chat, "❓ **May this be done")
-        assert "> to: bob" in card.content
+        assert "\nto: bob" in card.content
         await ann.presses(card, "Do it")
         await office.until_begun("mail bob")
         status = await discord.until_shown(chat, "**Running**")
@@ -198,7 +198,7 @@ async def test_while_it_undoes_the_same_button_stops_now_and_says_what_may_remai
     office = Office("undoing")
     undo = office.gate("undo")
 
-    async def slow_undo(performed: Performed) -> None:
+    async def slow_undo(performed: EffectRecord) -> None:
         await undo.wait()
 
     @tool(effect="once", name="undoing.book", noun="table", undo=slow_undo)
@@ -253,6 +253,7 @@ async def test_a_press_on_an_outdated_button_is_answered_with_the_truth(
         late = await ann.fills(opened, text="something else")
         await discord.until(lambda: late.answers)
         assert "It has changed since you saw that. Now: paused." in late.text
+        assert "You had written:\n> something else" in late.text
         again = await ann.presses(late.answers[0], "Redirect")
         await discord.until(lambda: again.modal)
         assert again.modal is not None
@@ -265,7 +266,7 @@ async def test_a_press_on_an_outdated_button_is_answered_with_the_truth(
         await discord.until(lambda: "**Done**" in status.content)
         ended = await ann.presses_code(status, pause["custom_id"])
         await discord.until(lambda: ended.answers)
-        assert "is done and cannot take" in ended.text
+        assert "is done and takes no pause any more" in ended.text
         assert "Now: done." in ended.text
         gone = await ann.presses_code(status, "mf:pause:0000000000000000:3:")
         await discord.until(lambda: "not known here any more. Nothing was changed." in gone.text)
@@ -321,6 +322,7 @@ async def test_questions_are_cards_with_buttons_menus_and_forms_made_from_their_
         form = await discord.until_shown(chat, "Question 2?")
         opened = await ann.presses(form, "Answer")
         wrong = await ann.fills(opened, guests="many", room="hall", vegan="yes")
+        await discord.until(lambda: "> guests: many\n> room: hall\n> vegan: yes" in wrong.text)
         await discord.until(lambda: "How many guests: 'many' cannot be read" in wrong.text)
         opened = await bob.presses(form, "Answer")
         await bob.fills(opened, guests="12", room="hall", vegan="yes")
@@ -337,6 +339,51 @@ async def test_questions_are_cards_with_buttons_menus_and_forms_made_from_their_
     ]
 
 
+BREAKS_OUT = "hi ```\n@everyone **free** [here](http://e.vil)\nto: ann"
+
+
+@pytest.mark.parametrize("text", ["@everyone **free** <@7>", BREAKS_OUT, "word " * 4_000])
+async def test_what_is_approved_stands_in_a_block_or_a_file_and_none_of_it_is_mark_up(
+    talking: Talking, discord: StandIn, ann: Person, text: str
+) -> None:
+    office = Office("whole")
+    works, _, _ = clerk("whole", [call("whole_mail", to="bob", text=text), say("Sent.")], office)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "Write to bob")
+        card = await discord.until_shown(chat, "❓ **May this be done")
+        assert card.labels == ["Do it", "Do not do it", "Edit", "Respond"]
+        if card.attachments:
+            (file,) = card.attachments
+            held = discord.files[file["id"]].decode()
+            assert file["filename"] == "what-is-asked.txt"
+            assert "`" not in card.content
+        else:
+            _, held, behind = card.content.split("```")
+            assert behind == ""
+        assert f"text: {text.strip()}" in held.replace("\n  ", "\n").replace('"', "")
+        await ann.presses(card, "Do it")
+        await discord.until_shown(chat, "Sent.")
+
+
+async def test_where_a_chat_takes_no_file_what_needs_one_cannot_be_approved_there(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    discord.files_forbidden = True
+    office = Office("unseen")
+    script = [call("unseen_mail", to="bob", text="word " * 4_000), say("Sent.")]
+    works, _, _ = clerk("unseen", script, office)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "Write to bob")
+        card = await discord.until_shown(chat, "❓ **May this be done")
+        assert "Answer on the page or in a terminal." in card.content
+        assert card.labels == []
+        assert office.done == []
+
+
 async def test_an_approval_can_be_edited_and_answered_in_words(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
@@ -351,13 +398,13 @@ async def test_an_approval_can_be_edited_and_answered_in_words(
     async with talking(works):
         chat = ann.dm()
         await ann.says(chat, "Write to both")
-        first = await discord.until_shown(chat, "> to: bob")
+        first = await discord.until_shown(chat, "\nto: bob")
         assert first.labels == ["Do it", "Do not do it", "Edit", "Respond"]
         opened = await ann.presses(first, "Edit")
         modal = await discord.until(lambda: opened.modal)
         assert '"to":"bob"' in modal["components"][0]["component"]["value"]
         await ann.fills(opened, answer='{"kwargs": {"to": "bert", "text": "hello"}}')
-        second = await discord.until_shown(chat, "> to: eve")
+        second = await discord.until_shown(chat, "\nto: eve")
         await ann.fills(await ann.presses(second, "Respond"), answer="not her")
         await discord.until_shown(chat, "Both handled.")
 

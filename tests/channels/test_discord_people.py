@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from functools import partial
@@ -133,6 +134,14 @@ async def test_a_stranger_is_told_once_and_nothing_of_theirs_is_stored(
         assert len(discord.shown(dm)) == 1
         assert len(await control.runs()) == 1
         assert status.buttons == []
+        found = [json.loads(link.record) for link in await control.store.audit_page()]
+        turned_away = [r for r in found if r["outcome"] == "refused"]
+        assert [r["action"] for r in turned_away] == ["send", "send", "press"]
+        assert {r["why"] for r in turned_away} == {"not_listed"}
+        assert {r["address"] for r in turned_away} == {f"discord user {MALLORY.id}"}
+        (said,) = [r for r in found if r["outcome"] == "done"]
+        assert said["door"] == f"discord:{begun.id}"
+        assert "hello?" not in json.dumps(found)
 
 
 async def test_a_stranger_is_not_told_again_after_each_restart(
@@ -254,3 +263,17 @@ async def test_a_channel_that_goes_on_with_a_thread_is_heard_where_it_mentions_u
         lines = await control.transcript("t-page")
 
     assert [line.text for line in lines if line.kind == "message"] == ["are you there?"]
+
+
+async def test_an_address_that_an_agent_says_is_not_fetched_by_discord_for_a_preview(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    leak = "Look: https://collector.example/?secret=7"
+    works, _, _ = clerk("leaks", [say(leak)])
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await discord.until_shown(chat, "collector.example")
+
+    assert discord.fetched == []

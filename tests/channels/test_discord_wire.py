@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from pathlib import Path
 
 import anyio
@@ -24,6 +23,7 @@ from midflight.models.scripted import call, say
 from midflight.run import Run, agent
 from midflight.stores.base import Store
 from midflight.tools.base import tool
+from stores.turns import turn_of_another
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -226,8 +226,7 @@ async def test_a_press_is_acknowledged_within_three_seconds_while_the_store_is_s
         await ann.says(chat, "begin")
         await office.until_begun("look")
         status = await discord.until_shown(chat, "**Running**")
-        with _turnstile(tmp_path).open("w") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
+        with turn_of_another(next(tmp_path.rglob("*.db"))):
             pressed = await ann.presses(status, "Pause")
             await anyio.sleep(3.2)
             assert pressed.acknowledged == 5
@@ -312,10 +311,6 @@ async def test_presses_that_come_too_late_are_done_and_told_to_all_or_asked_agai
         assert row.phase == Phase.PAUSED
         await ann.presses(asks, "Cancel now")
         await discord.until_shown(chat, "⏹ **Cancelled**")
-
-
-def _turnstile(folder: Path) -> Path:
-    return next(folder.rglob("gate"))
 
 
 async def test_a_wrong_token_is_said_in_words(

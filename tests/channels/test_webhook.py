@@ -138,6 +138,14 @@ async def test_texts_presses_and_forms_go_both_ways(
         stranger = await send(user="mallory", text="me too")
         assert (stranger.status_code, stranger.json()) == (403, {"error": STRANGER})
         assert (await send(text="x", press="y", nonsense=1)).status_code == 400
+        found = [json.loads(link.record) for link in await control.store.audit_page()]
+        told = [(r["action"], r["outcome"], r["door"]) for r in found]
+        assert told == [
+            ("converse", "done", "webhook:desk"),
+            ("pause", "done", "webhook:desk"),
+            ("resume", "done", "webhook:desk"),
+            ("send", "refused", "webhook:desk"),
+        ]
 
 
 async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_moment(

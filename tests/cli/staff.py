@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 
 from midflight.run import Run, agent
-from midflight.tools.base import Performed, tool
+from midflight.tools.base import EffectRecord, tool
 from midflight.tools.progress import emit
 
 
@@ -20,7 +20,7 @@ async def file_away(what: str) -> str:
     return f"filed {what}"
 
 
-async def take_back(performed: Performed) -> None:
+async def take_back(performed: EffectRecord) -> None:
     pass
 
 
@@ -53,6 +53,33 @@ async def host(run: Run) -> str:
     await run.inbox()
     await run.step("Look", look, 30.0, run.brief)
     return "talked"
+
+
+async def pay_out(amount: int) -> None:
+    raise ConnectionError("reset by the bank")
+
+
+pay = tool(effect="once", name="staff.pay", noun="payment")(pay_out)
+
+
+@agent()
+async def payer(run: Run) -> None:
+    """Does something, and nobody knows whether it has."""
+    await run.step("Pay", pay, 80)
+
+
+async def wire_to(to: str, amount: int) -> str:
+    return f"{amount} to {to}"
+
+
+wire = tool(effect="once", name="staff.wire", noun="transfer", approval=True)(wire_to)
+
+
+@agent()
+async def treasurer(run: Run) -> str:
+    """Asks before it pays."""
+    wired: str = await run.step("Wire", wire, "Ada", 700)
+    return wired
 
 
 @agent()

@@ -36,6 +36,7 @@ class Terminal:
         )
         os.close(child)
         self._raw = b""
+        self._closed = False
 
     @property
     def raw(self) -> bytes:
@@ -75,8 +76,14 @@ class Terminal:
                 break
         return self.process.wait(timeout=20)
 
+    def hang_up(self) -> None:
+        """Close the window, as people do: nothing that is written to it arrives any more."""
+        self._closed = True
+        os.close(self._fd)
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(timeout=10)
-        os.close(self._fd)
+        if not self._closed:
+            os.close(self._fd)

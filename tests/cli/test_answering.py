@@ -293,3 +293,31 @@ def test_who_does_not_read_the_errors_changes_no_status(scene: Scene, how: list[
 def test_the_status_is_that_of_the_table(scene: Scene, words: list[str], status: int) -> None:
     """2: no such command or option, or a value that an option does not take; 1: refused."""
     scene.said(*words, status=status)
+
+
+@pytest.mark.parametrize("traceback", ["", "1"])
+def test_that_a_run_here_waits_for_a_person_is_said_among_the_errors(
+    scene: Scene, traceback: str
+) -> None:
+    with subprocess.Popen(
+        [*MIDFLIGHT, "run", "cli.staff:payer", "tea", "--json"],
+        cwd=scene.folder,
+        env={**scene.env, "MIDFLIGHT_TRACEBACK": traceback},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            told: list[str] = []
+            while "waits for a person" not in (told or [""])[-1]:
+                told.append(process.stderr.readline())
+                assert told[-1], told  # or it has ended
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=CALL_S)
+        finally:
+            process.kill()
+    assert "to answer: It is not known whether this happened: payment 80." in told[-1]
+    assert "ConnectionError: reset by the bank" in told[-1]
+    assert ("in pay_out" in "".join(told)) == bool(traceback)

@@ -62,7 +62,7 @@ def test_a_run_is_paused_redirected_watched_and_cancelled_with_its_receipt(scene
     assert words == {"undone"}
     told = scene.said("watch", run, status=11)
     assert "Cancelled" in told
-    assert "note: undone" in told
+    assert "note tea: undone" in told
 
 
 def test_a_run_is_followed_to_its_end_in_lines_and_in_json(scene: Scene) -> None:
@@ -177,3 +177,12 @@ def test_the_doctor_says_who_you_are_and_what_is_there(scene: Scene) -> None:
 def test_the_agent_of_another_name_is_said_to_be_unknown(scene: Scene) -> None:
     name = "nobody" if "--server" in scene.where else "cli.staff:nobody"
     assert "nobody" in scene.said("run", name, "x", "--detach", status=4)
+
+
+def test_a_refused_command_says_back_what_was_written(scene: Scene) -> None:
+    run = begin(scene, "porter")
+    scene.said("cancel", run, "--now", "--wait", "20")
+
+    for command in (["redirect", run, "by bus, not by train"], ["hand-back", run, "it is paid"]):
+        told = scene.said(*command, status=1)
+        assert told.rstrip().endswith(f"You wrote: {command[-1]}")

@@ -62,8 +62,16 @@ def run_of(scene: Scene, status: int = 0, **given: object) -> str:
     return scene.said("run", "cli.forger:parrot", FORGED, *wanted, "--plain", status=status)
 
 
+UNSEEN = {
+    *"\u00ad\u034f\u115f\u1160\u180e\u200b\u3164\ufeff\uffa0\u2028\u2029\ufff9\ufffa\ufffb",
+    *map(chr, range(0x2060, 0x2066)),
+    *map(chr, range(0x206A, 0x2070)),
+}
+"""Characters that show nothing: two texts that differ in them would look the same."""
+
+
 def test_every_character_that_steers_a_terminal_is_made_visible() -> None:
-    assert {one for one in map(chr, range(0x110000)) if visible(one) != one} == STEERING
+    assert {one for one in map(chr, range(0x110000)) if visible(one) != one} == STEERING | UNSEEN
     assert not steers(visible("".join(STEERING)))
     assert visible("a\tb\nc\r\nd") == "a\tb\nc\nd"  # as others write the end of a line
     assert visible("\x1b[0m\x7f\u202e") == "␛[0m␡�"
@@ -111,7 +119,7 @@ def test_questions_previews_and_deliveries_steer_nothing(scene: Scene) -> None:
     begun = ("run", "cli.forger:parrot", FORGED, "--input", '{"asks": true}', "--title", FORGED)
     shell = Terminal(scene.folder, scene.env, *begun, "--plain")
     try:
-        assert not forged_lines(shell.until("(midflight answer"))
+        assert not forged_lines(shell.until("midflight answer"))
         assert "? hello" in shell.shown
         for command in (["show", "last"], ["answer", "last"], ["runs"]):
             told = scene.said(*command)

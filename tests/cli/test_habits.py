@@ -21,6 +21,7 @@ import pytest
 from cli.scene import Scene, Server, is_root
 from cli.terminal import Terminal
 from midflight.cli.doctor import EXTRAS as EXTRAS_KNOWN
+from midflight.errors import to_install
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -46,8 +47,9 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 def test_what_nobody_drives_is_recorded_and_says_so(scene: Scene) -> None:
-    recorded = "recorded; continues when `midflight serve` runs with agent porter"
-    assert recorded in scene.said("run", "cli.staff:porter", "tea", "--detach")
+    recorded = "ecorded. Nobody drives it now; it goes on with: midflight serve MODULE:porter"
+    begun = scene.said("run", "cli.staff:porter", "tea", "--detach")
+    assert recorded.replace("MODULE", "cli.staff") in begun
     assert recorded in scene.said("show", "last")
     assert recorded in scene.said("redirect", "last", "coffee", "--wait", "0")
     assert not scene.json("redirect", "last", "milk", "--wait", "0")["driven"]
@@ -57,13 +59,13 @@ def test_a_run_whose_agent_nobody_serves_is_named_while_another_is_served(scene:
     server = Server(scene.folder, "cli.staff:host")
     try:
         told = scene.said("run", "cli.staff:porter", "tea", "--detach")
-        cancelled = scene.said("cancel", "last", "--wait", "3")
+        redirected = scene.said("redirect", "last", "coffee", "--wait", "0")
         checks = scene.json("doctor")["checks"]
     finally:
         server.leave()
 
-    assert "continues when `midflight serve` runs with agent porter" in told
-    assert "continues when `midflight serve` runs with agent porter" in cancelled
+    assert "Nobody drives it now; it goes on with: midflight serve cli.staff:porter" in told
+    assert "Nobody drives it now; it goes on with: midflight serve MODULE:porter" in redirected
     (store,) = (check for check in checks if check["name"] == "store")
     assert store["ok"] is None
     assert "1 of them waits for `midflight serve` with agent porter" in store["says"]
@@ -338,12 +340,12 @@ def test_with_the_core_alone_help_works_and_what_is_missing_is_named(scene: Scen
     done = scene.fresh("--help", **env)
     assert (done.returncode, done.stderr) == (0, "")
     assert "pause       Hold a run" in done.stdout
-    assert "pip install 'midflight[cli]'" in done.stdout
+    assert "pip install './midflight[cli]'" in done.stdout
     done = scene.fresh("--version", **env)
     assert (done.returncode, done.stdout) == (0, f"midflight {version('midflight')}\n")
     done = scene.fresh("runs", **env)
     assert (done.returncode, done.stdout) == (5, "")
-    assert done.stderr == "midflight: commands need an extra: pip install 'midflight[cli]'\n"
+    assert done.stderr == f"midflight: commands need an extra: {to_install('cli')}\n"
 
 
 @pytest.mark.parametrize(
@@ -369,7 +371,7 @@ def test_an_extra_that_is_missing_is_named(
     keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
     done = scene.fresh(*arguments, **without(scene, missing), **keys)
     assert (done.returncode, done.stdout) == (5, ""), done
-    assert f"pip install 'midflight[{extra}]'" in done.stderr.replace('"', "'")
+    assert f"pip install './midflight[{extra}]'" in done.stderr.replace('"', "'")
     assert done.stderr.count("\n") == 1
 
 

@@ -115,7 +115,7 @@ def test_words_that_come_with_the_end_of_a_run_are_heard_by_who_follows_it(scene
 def test_where_nobody_drives_a_side_question_says_so_and_does_not_wait(tmp_path: Path) -> None:
     alone = Scene(tmp_path)
     run = json.loads(alone.said("run", "cli.staff:neighbour", "tea", "-d", "--json"))["run"]
-    assert "continues when `midflight serve` runs with agent neighbour" in alone.said(
+    assert "it goes on with: midflight serve MODULE:neighbour\n" in alone.said(
         "aside", run, "how far?"
     )
 

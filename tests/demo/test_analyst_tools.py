@@ -10,7 +10,7 @@ import pytest
 
 from midflight.demo.analyst_tools import AnalystTools
 from midflight.demo.data import CUSTOMERS, MONTHS, make_company, months_before
-from midflight.tools.base import NotDone, Performed
+from midflight.tools.base import EffectRecord, NotDone
 
 MARCH_2026 = 1_773_000_000.0  # in the middle of it
 
@@ -28,11 +28,11 @@ def tools(tmp_path: Path, company: bytes) -> AnalystTools:
     return AnalystTools(tmp_path, pace=0)
 
 
-def performed(key: str = "r-1:memo") -> Performed:
-    return Performed(key, [], {})
+def performed(key: str = "r-1:memo") -> EffectRecord:
+    return EffectRecord(key, [], {})
 
 
-def checked(tool: Any, done: Performed) -> Any:
+def checked(tool: Any, done: EffectRecord) -> Any:
     return tool.check(done)
 
 

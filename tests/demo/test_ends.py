@@ -307,19 +307,18 @@ def test_a_port_that_is_taken_is_left_alone_and_a_browser_is_shown_the_run(
     theatre: Theatre, tmp_path: Path
 ) -> None:
     browser, seen = tmp_path / "browser", tmp_path / "seen"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {seen}\n', encoding="utf-8")
+    copies = f'cp "${{1#file://}}" {seen}.new && mv {seen}.new {seen}'
+    browser.write_text(f"#!/bin/sh\n{copies}\n", encoding="utf-8")
     browser.chmod(0o700)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         playing = theatre.play("--port", str(port), "--open", BROWSER=f"{browser} %s", DISPLAY=":0")
         assert f":{port}/" not in playing.said
 
-    def shown() -> bool:
-        return seen.exists() and seen.read_text(encoding="utf-8").endswith("\n")
-
-    playing.until(lambda _: shown())
-    assert seen.read_text(encoding="utf-8").strip() in playing.said
-    assert f"/runs/{playing.run}#code=" in seen.read_text(encoding="utf-8")
+    playing.until(lambda _: seen.exists())
+    sent_on = seen.read_text(encoding="utf-8").partition('href="')[2].partition('"')[0]
+    assert sent_on in playing.said
+    assert f"/runs/{playing.run}#code=" in sent_on
 
 
 def test_its_greeting_says_how_to_steer_it_from_a_terminal(theatre: Theatre) -> None:

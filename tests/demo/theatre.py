@@ -57,7 +57,8 @@ class Playing:
         assert found is not None, self.said
         self.url, self.code = found.groups()
         self.http = httpx.Client(base_url=self.url, timeout=20, headers={"x-midflight": "1"})
-        self.post("/v1/session", code=self.code)
+        come_in = self.post("/v1/session", code=self.code)
+        self.http.headers["x-midflight-page"] = come_in["page_secret"]
         begun = re.search(r"\br-[\w-]+", self.said)
         assert begun is not None, self.said
         self.run = begun.group()

@@ -49,7 +49,8 @@ class SqliteDesk(Desk, SqliteStore):
 
 Place = tuple[str, AbstractAsyncContextManager[PostgresDesk | SqliteDesk]]
 Opening = Callable[[Store, str, Path], AbstractAsyncContextManager[Contest]]
-USUAL = ("worker_registered", "leaving")  # in the log of a worker at a Restate
+USUAL = ("worker_registered", "leaving", "tool_raised", "person_asked")
+"""Actions in the log of a worker at a Restate; its tools fail on purpose."""
 
 
 @asynccontextmanager

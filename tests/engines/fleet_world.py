@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from midflight.inputs import wall_clock
 from midflight.run import Run, agent
-from midflight.tools.base import Done, NotDone, Performed, tool
+from midflight.tools.base import Done, EffectRecord, NotDone, tool
 from midflight.tools.progress import emit
 
 FOLDER = "FLEET_FOLDER"
@@ -91,7 +91,7 @@ def _deed(path: Path) -> Noted:
     return Noted("done", unquote(path.parent.name), int(process), float(at), over)
 
 
-async def look_up(performed: Performed) -> object:
+async def look_up(performed: EffectRecord) -> object:
     return Done("found") if is_done(performed.key) else NotDone()
 
 
@@ -107,22 +107,22 @@ async def enough(number: int) -> bool:
 
 
 @tool(effect="write", timeout=5)
-async def upsert(number: int, idempotency_key: str) -> None:
+async def upsert(number: int, idempotency_key: str = "") -> None:
     """Its provider honours keys."""
     begin(idempotency_key)
     await anyio.sleep(STEP_S)
     do_under_key(idempotency_key)
 
 
-@tool(effect="once", check=look_up, timeout=2)
-async def send(number: int, idempotency_key: str) -> None:
+@tool(effect="once", check=look_up, settles_within=0, timeout=2)
+async def send(number: int, idempotency_key: str = "") -> None:
     begin(idempotency_key)
     await anyio.sleep(STEP_S)
     do(idempotency_key)
 
 
 @tool(effect="once", timeout=5)
-async def order(number: int, idempotency_key: str) -> None:
+async def order(number: int, idempotency_key: str = "") -> None:
     """Only a person can say whether it happened."""
     begin(idempotency_key)
     await anyio.sleep(STEP_S)
@@ -130,7 +130,7 @@ async def order(number: int, idempotency_key: str) -> None:
 
 
 @tool(effect="once", timeout=60)
-async def deliver(brief: str, idempotency_key: str) -> None:
+async def deliver(brief: str, idempotency_key: str = "") -> None:
     """Takes as long as it is not told to go."""
     begin(idempotency_key)
     while not (folder() / "go").exists():  # noqa: ASYNC110
@@ -138,8 +138,8 @@ async def deliver(brief: str, idempotency_key: str) -> None:
     do(idempotency_key)
 
 
-@tool(effect="once", check=look_up, timeout=60)
-async def carry(brief: str, idempotency_key: str) -> None:
+@tool(effect="once", check=look_up, settles_within=0, timeout=60)
+async def carry(brief: str, idempotency_key: str = "") -> None:
     """As ``deliver``, and it can be looked up."""
     begin(idempotency_key)
     while not (folder() / "go").exists():  # noqa: ASYNC110
@@ -162,7 +162,7 @@ async def count(number: int) -> str:
 
 
 @tool(effect="write")
-async def put(number: int, idempotency_key: str) -> str:
+async def put(number: int, idempotency_key: str = "") -> str:
     """Its provider is quick: what it costs is its records."""
     return RESULT
 

@@ -54,7 +54,7 @@ async def test_what_a_frozen_worker_does_when_it_wakes_was_listed_as_unknown_in_
         await control.cancel(run)
         await control.ended(run)
         assert [line.text for line in (await control.receipt(run)).lines] == [
-            "Deliver: unknown (worker lost)"
+            "Deliver parcel: unknown (worker lost)"
         ]
 
         (workers.folder / "go").touch()
@@ -66,7 +66,7 @@ async def test_what_a_frozen_worker_does_when_it_wakes_was_listed_as_unknown_in_
         await control.until(run, lambda state: state.effects[effect.position].learned > 0)
 
         (line,) = (await control.receipt(run)).lines
-        assert line.text == "Deliver: kept (no undo)"
+        assert line.text == "Deliver parcel: kept (no undo)"
         begins = [one for one in fleet_world.noted(workers.folder) if one.what == "begin"]
         assert [one.key for one in begins] == [effect.key]
 

@@ -30,6 +30,7 @@ from stores.runs import (
     Driver,
     ask,
     cancel,
+    claim,
     decision,
     drive,
     open_thread,
@@ -430,6 +431,19 @@ async def spoken(store: Store) -> None:
     await _thread(store, t.Said(run="r-first", text="In the US it was more."))
 
 
+async def abandoned(store: Store) -> None:
+    """A run that has looked for messages loses its driver; the next one says how long it lived."""
+    async with store.lease("d-1"):
+        driver = await running(store, "r-abandoned", brief="Count the stock")
+        await driver.decides(e.InboxOpened(epoch=1), e.PlanSet(epoch=1, steps=("Count",)))
+    await pause(store, "r-abandoned")
+    await resume(store, "r-abandoned")
+    async with store.lease("d-2"):
+        epoch = await claim(store, "r-abandoned", driver="d-2")
+        await driver.reads_again()
+        await driver.decides(e.RunFinished(epoch=epoch, outcome="done"))
+
+
 STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "done": done,
     "undone": undone,
@@ -446,6 +460,7 @@ STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "thread": thread,
     "conversation": conversation,
     "spoken": spoken,
+    "abandoned": abandoned,
 }
 
 

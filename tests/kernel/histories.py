@@ -69,7 +69,11 @@ def _attempt(state: RunState, chance: Chance) -> e.AttemptStarted:
 
 MAKERS: Final[dict[type[Event], Maker]] = {
     e.RunCreated: lambda s, c: e.RunCreated(who=ANN, agent="trip", thread="t-1", brief="Again"),
-    e.DriverClaimed: lambda s, c: e.DriverClaimed(epoch=c.epoch(s) + 1, driver="d-2"),
+    e.DriverClaimed: lambda s, c: e.DriverClaimed(
+        epoch=c.epoch(s) + 1,
+        driver="d-2",
+        driven_until=s.driven_at if s.entered and s.driver != "d-2" else None,
+    ),
     e.DriverReleased: lambda s, c: e.DriverReleased(epoch=c.epoch(s)),
     e.DriverRevoked: lambda s, c: e.DriverRevoked(scope="all"),
     e.RunEntered: lambda s, c: e.RunEntered(epoch=c.epoch(s)),
@@ -105,6 +109,7 @@ MAKERS: Final[dict[type[Event], Maker]] = {
         epoch=c.epoch(s), name="menu.txt", kind="file", fingerprint="abc"
     ),
     e.NoticeGiven: lambda s, c: e.NoticeGiven(epoch=c.epoch(s), kind="cap", text="80 % of steps"),
+    e.InboxOpened: lambda s, c: e.InboxOpened(epoch=c.epoch(s)),
     e.Spoke: lambda s, c: e.Spoke(epoch=c.epoch(s), step="say:1"),
     e.QuestionOpened: lambda s, c: e.QuestionOpened(
         epoch=c.epoch(s), kind="approval", message="Pay?", about=c.position(s.open, s)
@@ -229,7 +234,10 @@ def grown(numbers: Sequence[int], *, ends: bool = True) -> Run:
     run = Chance(first).among((queued, running, running, waiting))()
     for number in rest:
         event = some_event(run.state, number)
-        if ends or not isinstance(event, e.RunFinished):
+        ending = isinstance(event, e.RunFinished) or (
+            isinstance(event, e.CancelRequested) and run.state.never_begun
+        )
+        if ends or not ending:
             offer(run, event)
         if not ends and not run.state.alive:
             offer(run, e.Recovered(who=OLGA))

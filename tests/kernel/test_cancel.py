@@ -37,7 +37,25 @@ def appended(run: Run, position: int) -> Event:
     return event
 
 
-@pytest.mark.parametrize("living", [queued, running, pausing, paused, waiting])
+def test_a_run_that_was_never_begun_is_cancelled_by_the_request_itself() -> None:
+    run = queued()
+
+    asked = run.cancel()
+
+    assert (run.state.phase, run.status(asked)) == (Phase.CANCELLED, "applied")
+    assert (run.state.driver, run.state.wants_driver) == ("", False)
+
+
+def test_a_run_that_somebody_is_about_to_begin_is_left_to_its_driver() -> None:
+    run = queued()
+    run.claim("d-1")
+
+    run.cancel()
+
+    assert run.state.phase is Phase.CANCELLING
+
+
+@pytest.mark.parametrize("living", [running, pausing, paused, waiting])
 def test_whatever_lives_is_cancelling_at_once(living: Callable[[], Run]) -> None:
     run = living()
 
@@ -48,8 +66,22 @@ def test_whatever_lives_is_cancelling_at_once(living: Callable[[], Run]) -> None
 
 @pytest.mark.parametrize("ended", [done, failed, cancelled, killed])
 def test_an_ended_run_refuses_it(ended: Callable[[], Run]) -> None:
-    with pytest.raises(IllegalSignal, match=r"cannot take cancel; it accepts undo.*not changed"):
-        ended().cancel()
+    run = ended()
+    left = "; what it still takes: recover" if run.state.phase is Phase.KILLED else ""
+    how = {"done": "is done", "failed": "has failed"}.get(run.state.phase, f"was {run.state.phase}")
+    with pytest.raises(IllegalSignal) as refused:
+        run.cancel()
+    assert str(refused.value) == (
+        f"run r-1 {how} and takes no cancel any more{left}. The run was not changed."
+    )
+
+
+def test_an_ended_run_offers_an_undo_only_if_there_is_something_to_undo() -> None:
+    run = running()
+    run.did("Mail ada", undoable=True)
+    run.append(e.RunFinished(epoch=1, outcome="failed", error="smtp said no"))
+    with pytest.raises(IllegalSignal, match=r"has failed and takes .*; what it still takes: undo"):
+        run.cancel()
 
 
 # ── the acknowledgement ──────────────────────────────────────────────────────────────────────

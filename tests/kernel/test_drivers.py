@@ -40,8 +40,9 @@ def test_a_living_driver_keeps_its_run() -> None:
 
 
 def test_a_dead_drivers_run_is_taken_over() -> None:
-    assert claim(running().state, "d-2", lease_gone=True) == (
-        e.DriverClaimed(epoch=2, driver="d-2"),
+    run = running()
+    assert claim(run.state, "d-2", lease_gone=True) == (
+        e.DriverClaimed(epoch=2, driver="d-2", driven_until=run.state.at),
     )
 
 

@@ -12,6 +12,7 @@ from kernel.journals import ANN, BOB, VIC, Run, Thread, paused, running, waiting
 from midflight.errors import KeyReused, NotAllowed, Outdated
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known
+from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Request, body_digest
 from midflight.kernel.thread import MessageSent
 
@@ -35,8 +36,13 @@ def test_another_request_under_the_same_key_is_refused() -> None:
         KeyReused, match=rf"'k-1' was used at position {first}.*Nothing was changed"
     ):
         run.redirect("The garden room", key="k-1")
-    with pytest.raises(KeyReused):
-        run.pause(key="k-1")
+
+
+def test_a_key_of_one_verb_says_nothing_about_another() -> None:
+    run = running()
+    run.redirect("Osteria Verde", key="k-1")
+
+    assert not isinstance(run.decide(e.CancelRequested(who=ANN, key="k-1")), Known)
 
 
 def test_keys_of_two_people_are_two_keys() -> None:
@@ -234,3 +240,43 @@ def test_a_repeat_of_what_was_taken_is_not_outdated() -> None:
     run.deliver("Elsewhere")
 
     assert run.decide(redirect, expect=seen) == Known(first)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        e.RedirectRequested(who=ANN, text="By bus"),
+        e.RedirectRequested(who=ANN, text="By bus", resume=True),
+        e.ResumeRequested(who=ANN),
+    ],
+)
+def test_a_request_made_while_it_pauses_is_taken_once_it_has_paused(asked: Request) -> None:
+    run = running()
+    run.pause()
+    seen = run.state.relevant
+    run.hold()
+
+    run.ask(asked, expect=seen)
+
+    assert run.state.redirect is not None or run.state.phase is Phase.RUNNING
+
+
+def test_a_request_made_while_it_pauses_is_refused_if_something_else_has_changed_by_then() -> None:
+    run = running()
+    run.pause()
+    seen = run.state.relevant
+    run.open_question()
+    run.hold()
+
+    with pytest.raises(Outdated):
+        run.ask(e.RedirectRequested(who=ANN, text="By bus"), expect=seen)
+
+
+def test_a_request_made_while_it_runs_is_refused_once_it_has_paused() -> None:
+    run = running()
+    seen = run.state.relevant
+    run.pause(who=BOB)
+    run.hold()
+
+    with pytest.raises(Outdated):
+        run.ask(e.RedirectRequested(who=ANN, text="By bus"), expect=seen)

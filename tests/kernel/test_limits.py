@@ -289,6 +289,19 @@ def test_a_child_gets_what_it_asks_for_within_what_its_parent_has_left() -> None
     assert granted == Limits(tokens=30, usd=1.0, steps=5, repeats=2)
 
 
+@pytest.mark.parametrize(
+    ("above", "wanted", "granted"),
+    [(3, 0, 3), (3, None, 3), (3, 2, 2), (3, 5, 3), (0, 4, 4), (0, 0, 0), (None, 0, 0)],
+)
+def test_a_child_goes_in_circles_no_longer_than_its_parent_may(
+    above: int | None, wanted: int | None, granted: int | None
+) -> None:
+    """0 stands for no bound."""
+    run = running(limits=Limits(repeats=above))
+
+    assert allotment(run.state, now(run), Limits(repeats=wanted)).repeats == granted
+
+
 def test_a_child_that_asks_for_nothing_gets_half_of_what_its_parent_has_left() -> None:
     run = running(limits=Limits(steps=6, usd=3.0))
     run.did("book")

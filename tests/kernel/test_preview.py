@@ -202,6 +202,35 @@ def test_cancel_names_what_it_undoes_and_what_stays() -> None:
     )
 
 
+def test_of_what_may_not_have_happened_it_is_said_that_it_may_stay() -> None:
+    run = running()
+    run.did("mail", noun="email")
+    run.did("order", Outcome.UNKNOWN, noun="order", label="order tea")
+
+    assert says(run, "cancel") == (
+        "Cancel",
+        "Email stays, order tea may stay, saves partial work to thread",
+    )
+
+
+def test_what_stays_agrees_with_its_number() -> None:
+    run = running()
+    for n in range(5):
+        run.did(f"mail_{n}", noun="mail")
+    assert says(run, "cancel")[1] == "5 mails stay, saves partial work to thread"
+    run.did("enter_1", noun="entry")
+    run.did("enter_2", noun="entry")
+    assert says(run, "cancel")[1].startswith("5 mails and 2 entries stay, ")
+
+
+def test_what_is_under_way_agrees_with_its_number() -> None:
+    run = running()
+    run.start("mail_1", noun="mail", irreversible=True)
+    run.start("mail_2", noun="mail", irreversible=True)
+    offer = preview(run.state)["cancel"]
+    assert offer.confirm == "2 mails are under way and cannot be stopped. Cancel anyway?"
+
+
 def test_cancel_does_not_count_what_did_not_happen_or_is_undone() -> None:
     run = running()
     run.did("book", Outcome.NOT_DONE, noun="table", undoable=True)
@@ -365,3 +394,31 @@ def test_a_killed_run_comes_back_paused() -> None:
     assert preview(killed().state)["recover"] == Offer(
         "recover", "Recover", enabled=True, consequence="Comes back paused"
     )
+
+
+@pytest.mark.parametrize(
+    ("nouns", "words"),
+    [
+        (["mail"], "Mail to 0 stays"),
+        (["mail"] * 5, "5 mails stay"),
+        (["mail", "note"], "Mail to 0 and note to 1 stay"),
+        (["copy", "copy", "box", "box"], "2 copies and 2 boxes stay"),
+        (["day", "day"], "2 days stay"),
+    ],
+)
+def test_what_stays_is_one_by_its_label_or_several_counted_and_the_verb_agrees(
+    nouns: list[str], words: str
+) -> None:
+    run = running()
+    for number, noun in enumerate(nouns):
+        run.did(f"{noun} {number}", noun=noun, label=f"{noun} to {number}")
+
+    assert says(run, "cancel")[1] == f"{words}, saves partial work to thread"
+
+
+def test_several_that_cannot_be_stopped_are_under_way() -> None:
+    run = running()
+    run.start("a", noun="mail", irreversible=True)
+    assert preview(run.state)["cancel"].confirm.startswith("mail is under way")
+    run.start("b", noun="mail", irreversible=True)
+    assert preview(run.state)["cancel"].confirm.startswith("2 mails are under way")

@@ -11,7 +11,10 @@ from kernel.journals import ANN, Run, running
 from midflight.executor.undo import next_undo
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
+from midflight.kernel.preview import preview
 from midflight.kernel.receipt import receipt
+from midflight.kernel.record import Earlier
+from midflight.kernel.status import status
 
 TRIES = ("lost", "lost, told", Outcome.UNKNOWN.value, Outcome.DONE.value, Outcome.NOT_DONE.value)
 
@@ -366,3 +369,51 @@ def test_a_once_that_was_repeated_is_told_of_twice() -> None:
         run.settle(run.start("pay", noun="payment"), Outcome.UNKNOWN, error="reset by peer")
 
     assert lines(run) == ["payment: unknown (reset by peer)"] * 2
+
+
+# ── which one it is, and what is done about it after the end ─────────────────────────────────
+
+
+def test_each_effect_is_named_by_its_label() -> None:
+    run = running()
+    run.did("mail 1", noun="mail", label="mail to ada@example.com")
+    run.did("mail 2", noun="mail")  # as an older version has stored it
+
+    assert lines(run) == ["mail: kept (no undo)", "mail to ada@example.com: kept (no undo)"]
+
+
+def test_an_undo_that_is_asked_for_after_the_end_is_called_that_until_it_is_done() -> None:
+    run = running()
+    first = run.did("write", noun="file", label="file a.txt", undoable=True)
+    second = run.did("write again", noun="file", label="file b.txt", undoable=True)
+    run.finish()
+    assert lines(run) == ["file b.txt: kept", "file a.txt: kept"]
+
+    run.ask(e.UndoRequested(who=ANN, effects=(second,)))
+    assert lines(run) == ["file b.txt: undo asked for", "file a.txt: kept"]
+    assert status(run.state, 0.0) == "done; undo asked for: file b.txt"
+    assert preview(run.state)["undo"].consequence == "Undoes file a.txt"
+    run.undo(second)
+    assert lines(run) == ["file b.txt: undone", "file a.txt: kept"]
+    assert status(run.state, 0.0) == "done"
+
+    run.ask(e.UndoRequested(who=ANN, effects=(first,)))
+    run.undo(first, undone=False, why="gone")
+    assert lines(run)[1] == "file a.txt: could not be undone (gone)"
+
+
+def test_an_effect_that_another_step_took_over_is_not_one_of_the_earlier_brief() -> None:
+    run = running()
+    mail = run.did("mail", noun="mail", label="mail to ada", undoable=True)
+    run.redirect("another brief")
+    run.deliver("another brief")
+    run.append(e.RunEntered(epoch=run.state.epoch, why="redirected"))
+    assert lines(run) == ["mail to ada: kept, for the earlier brief"]
+
+    spent = run.state.spent.steps
+    run.append(e.StepSettled(epoch=1, step="post", name="Post", earlier=Earlier(mail)))
+    assert lines(run) == ["mail to ada: kept"]
+    assert run.state.spent.steps == spent, "nothing was done"
+    other = Earlier(4, "r-before", "mail to bob")
+    run.append(e.StepSettled(epoch=1, step="post#2", name="Post", earlier=other))
+    assert receipt(run.state).inherited == ("mail to bob",)

@@ -10,7 +10,7 @@ import pytest
 from kernel.histories import MAKERS, RUN_EVENTS, Chance, accepts
 from kernel.journals import ANN, OLGA, Run, Thread, queued, running
 from kernel.situations import beginnings, in_phase
-from midflight.errors import IllegalEvent, IllegalSignal
+from midflight.errors import ENDED, IllegalEvent, IllegalSignal
 from midflight.kernel import events as e
 from midflight.kernel import machine
 from midflight.kernel import thread as t
@@ -119,7 +119,7 @@ def test_a_verb_the_phase_does_not_take_is_refused_in_words_that_help(
     error = refusal.value
     accepted = tuple(v for v, kind in VERBS.items() if kind in TRANSITIONS[phase])
     assert (error.run, error.phase, error.signal, error.accepts) == ("r-1", phase, verb, accepted)
-    for words in ("run r-1", f"is {phase}", verb, *accepted, "not changed"):
+    for words in ("run r-1", ENDED.get(phase, f"is {phase}"), verb, *accepted, "not changed"):
         assert words in str(error)
     assert run.state == before
 

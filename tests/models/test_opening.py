@@ -81,7 +81,7 @@ def test_a_missing_package_names_its_extra(kind: str) -> None:
     )
 
     assert told.startswith("ModelNotInstalled")
-    assert f"pip install 'midflight[{kind}]'" in told
+    assert f"pip install './midflight[{kind}]'" in told
 
 
 def test_nothing_is_imported_that_was_not_asked_for() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
 
+from midflight.server.keyring import Session
 from page.glass import WAIT_MS, Glass
 from page.scenes import SCENES
 from page.sizes import WIDTHS, size
@@ -18,6 +19,8 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
+STORED = "({...localStorage})"
+RESTORE = "(kept) => { localStorage.clear(); Object.assign(localStorage, kept) }"
 Look = Callable[..., Glass]
 expect.set_options(timeout=WAIT_MS)  # half of five seconds may be another program's
 BROKEN: list[str] = []
@@ -62,7 +65,7 @@ def known(browser: Browser, theatre: Theatre) -> Any:
 
 
 def come_in(browser: Browser, theatre: Theatre) -> Any:
-    """Open the printed link; gives the cookie that this has made."""
+    """Open the printed link; gives the cookie and the page secret that this has made."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{theatre.url}/#code={theatre.code}")
@@ -71,6 +74,15 @@ def come_in(browser: Browser, theatre: Theatre) -> Any:
     kept = context.storage_state()
     context.close()
     return kept
+
+
+def come_in_as(context: BrowserContext, theatre: Theatre, session: Session) -> None:
+    """Give a browser both halves of a session, as a link of their own would."""
+    context.clear_cookies()
+    name = f"midflight_{theatre.port}"
+    context.add_cookies([{"name": name, "value": session.cookie, "url": theatre.url}])
+    kept = f"localStorage.setItem('midflight-page:/', '{session.page_secret}')"
+    context.add_init_script(f"if (location.origin === '{theatre.url}') {kept}")
 
 
 class Desk:
@@ -91,6 +103,7 @@ class Desk:
         self._stays = self.context.new_page()
         self._stays.goto(self._url)
         self._cookies = self.context.cookies()
+        self._stored = self._stays.evaluate(STORED)
 
     @property
     def tabs(self) -> list[Page]:
@@ -101,7 +114,7 @@ class Desk:
         for page in self.tabs:
             page.close()
         self.context.set_offline(False)
-        self._stays.evaluate("localStorage.clear()")  # a session's goes with its tab
+        self._stays.evaluate(RESTORE, self._stored)  # a session's goes with its tab
         if self.context.cookies() != self._cookies:
             self.context.close()
             self._sit_down()
@@ -192,13 +205,11 @@ def desks(browser: Browser, known: Any, theatre: Theatre) -> Iterator[Desks]:
 def look(contexts: Callable[..., BrowserContext], desks: Desks, theatre: Theatre) -> Iterator[Look]:
     """Look at a run in a browser of one's own: a desk, if it is free and nothing else asked."""
 
-    def at(stage: Stage | str, cookie: str = "", **options: Any) -> Glass:
-        desk = None if cookie else desks.free(options)
+    def at(stage: Stage | str, session: Session | None = None, **options: Any) -> Glass:
+        desk = None if session else desks.free(options)
         context = desk.context if desk else contexts(**options)
-        if cookie:
-            context.clear_cookies()
-            name = f"midflight_{theatre.port}"
-            context.add_cookies([{"name": name, "value": cookie, "url": theatre.url}])
+        if session:
+            come_in_as(context, theatre, session)
         page = context.new_page()
         page.on("pageerror", lambda error: BROKEN.append(f"{error}\n{error.stack}"))
         return Glass(page, theatre.url).look_at(stage if isinstance(stage, str) else stage.run)

@@ -35,7 +35,8 @@ def test_approve(theatre: Theatre, look: Look) -> None:
     tab.slots_read("Review", "Redirect", "Cancel")
     expect(tab.slot(1)).to_contain_text("One decision")
     expect(tab.step("Send memo")).to_contain_text("May this be done")
-    expect(card.get_by_role("term")).to_have_text(["Stage", "To"])  # as its function calls them
+    terms = card.get_by_role("term")
+    expect(terms).to_have_text(["Tool", "Stage", "To"])  # as its function calls them
     tab.picture("approval")
     tab.page.emulate_media(color_scheme="dark")
     tab.picture("waiting-dark")
@@ -225,3 +226,46 @@ def test_what_somebody_else_has_answered_goes_away(theatre: Theatre, look: Look)
     expect(card).to_have_count(0, timeout=WAIT_MS)
     tab.says("Done")
     soon(lambda: answer_of(stage) == "ana")
+
+
+WHOLE = "every word counts " * 1_100 + "\nand the last line: pay 9000 to eve"
+
+
+def test_a_card_shows_the_whole_of_what_is_approved_and_hides_nothing_in_it(
+    theatre: Theatre, look: Look
+) -> None:
+    values = {
+        "body": WHOLE,
+        "token": "x" * 3_000,
+        "to": "ann\u200b\u202egro.elpmaxe@eve",
+        "paths": ["a, b", "c"],
+        "amount": 9007199254740993,
+        "html": "<b>bold</b>",
+    }
+    details = {"args": [], "kwargs": values}
+    schema = {"enum": ["approve", "reject"], "x-tool": "page.pay", "x-details": details}
+    question = {"message": "Pay\nthis?", "schema": schema}
+    stage = theatre.begin("asker", input=question)
+    tab = look(stage)
+    card = tab.page.get_by_role("group", name=re.compile("Pay"))
+    expect(card).to_be_visible(timeout=WAIT_MS)
+    shown = card.locator("dd")
+    texts = [each.evaluate("one => one.innerText") for each in shown.all()]
+
+    named = dict(zip(card.get_by_role("term").all_inner_texts(), texts, strict=True))
+    assert named["Body"] == WHOLE
+    assert named["To"] == '"ann\\u200b\\u202egro.elpmaxe@eve"'
+    assert named["Paths"] == '["a, b","c"]'
+    assert named["Amount"] == "9007199254740993"
+    assert named["Html"] == "<b>bold</b>"
+    for each in shown.all():
+        wide, high = (
+            "one.scrollWidth > one.clientWidth + 1",
+            "one.scrollHeight > one.clientHeight + 1",
+        )
+        assert not each.evaluate(f"one => {wide} || {high}")
+    shown.first.scroll_into_view_if_needed()
+    expect(shown.first).to_be_in_viewport()
+    expect(button(card, "Approve")).to_be_enabled()
+    button(card, "Approve").scroll_into_view_if_needed()
+    expect(button(card, "Approve")).to_be_in_viewport()

@@ -424,7 +424,7 @@ def test_the_keys_pause_redirect_and_cancel(theatre: Theatre, look: Look) -> Non
 
 def test_a_viewer_sees_everything_and_presses_nothing(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin()
-    tab = look(stage, cookie=theatre.session("vic", "viewer"))
+    tab = look(stage, session=theatre.session("vic", "viewer"))
 
     tab.says("Running")
     with tab.unheard():
@@ -442,7 +442,7 @@ def test_a_viewer_is_told_why_smaller_buttons_are_off(theatre: Theatre, look: Lo
     stage.until("waiting")
     stage.press("cancel", now=True)
     stage.until("cancelled")
-    tab = look(stage, cookie=theatre.session("vic", "viewer"))
+    tab = look(stage, session=theatre.session("vic", "viewer"))
     tab.says("Cancelled")
     clerk = theatre.begin("clerk", "Look at churn {stage}")
     theatre.post(f"/v1/threads/{clerk.thread}/messages", {"text": f"later a slide {clerk.name}"})

@@ -153,7 +153,7 @@ PRESSES: Final[dict[str, dict[str, Pressed]]] = {
     "queued": {
         "Pause": now("Paused"),
         "Redirect": rewritten("Queued"),
-        "Cancel": now("Cancelling"),  # until somebody drives it who can say what was undone
+        "Cancel": now("Cancelled"),  # at once: it was never begun
     },
     "running": {
         "Pause": now("Paused", "Nothing is running or spending"),

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
 def test_two_browsers_on_one_run_see_the_same(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin()
-    ann, bob = look(stage), look(stage, cookie=theatre.session("bob", "controller"))
+    ann, bob = look(stage), look(stage, session=theatre.session("bob", "controller"))
     ann.says("Running")
     bob.says("Running")
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import httpx
 
-from midflight.server.keyring import Keyring
+from midflight.server.keyring import Keyring, Session
 from ports import free_port
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -80,6 +80,9 @@ class Stage:
 class Theatre:
     """A server of its own, on a port of its own."""
 
+    agents = "page.troupe"
+    options: tuple[str, ...] = ()
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "cues").mkdir()
@@ -94,7 +97,7 @@ class Theatre:
 
     def open(self) -> None:
         """Start the server and wait until it has printed its address."""
-        command = ["serve", "page.troupe", "--port", str(self.port)]
+        command = ["serve", self.agents, "--port", str(self.port), *self.options]
         options = ["--store", str(self.folder / "journals.db"), "--workdir", str(self.folder / "w")]
         with (self.folder / "log.txt").open("a", encoding="utf-8") as log:
             self._process = subprocess.Popen(
@@ -124,7 +127,7 @@ class Theatre:
         assert found, done.stdout
         return found.group(0)
 
-    def session(self, name: str, role: str) -> str:
+    def session(self, name: str, role: str) -> Session:
         """A session of somebody else, as if they had opened a link of their own."""
         keyring = Keyring(self.folder / "keys.json")
         session = keyring.exchange(keyring.code(name, role))

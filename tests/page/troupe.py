@@ -15,7 +15,7 @@ import anyio
 from midflight import Limits, Run, agent, tool
 from midflight.conversation import Choice, TriageView
 from midflight.guards import FileContent
-from midflight.tools.base import Performed
+from midflight.tools.base import EffectRecord
 from midflight.tools.progress import emit, spend
 
 CUES = Path(os.environ.get("MIDFLIGHT_CUES", "cues"))
@@ -59,23 +59,23 @@ async def score(stage: str, brief: str) -> dict[str, Any]:
     return {"text": f"38 at risk ({brief})"}
 
 
-async def undo(done: Performed) -> None:
+async def undo(done: EffectRecord) -> None:
     await cue(done.args[0], "undo")
 
 
-@tool(effect="once", name="page.tasks", noun="follow-up task", undo=undo)
+@tool(effect="once", name="page.tasks", noun="follow-up task", label="follow-up task", undo=undo)
 async def create_tasks(stage: str) -> str:
     await cue(stage, "tasks")
     return "20 tasks created"
 
 
-@tool(effect="write", name="page.memo", noun="memo", undo=undo)
+@tool(effect="write", name="page.memo", noun="memo", label="memo", undo=undo)
 async def write_memo(stage: str) -> str:
     await cue(stage, "memo")
     return "memo.md, three pages"
 
 
-@tool(effect="once", name="page.send", noun="email", irreversible=True)
+@tool(effect="once", name="page.send", noun="email", label="email", irreversible=True)
 async def send(stage: str, to: str) -> str:
     await cue(stage, "send")
     return f"sent to {to}"

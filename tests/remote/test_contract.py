@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from midflight import errors
-from midflight.control import Control
+from midflight.control import Accepted, Control
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.remote import RemoteControl
@@ -635,3 +635,14 @@ async def test_what_is_not_plain_data_is_refused_before_it_is_sent(
     async with driving(works) as driver, through(door, driver, works) as control:
         with pytest.raises(errors.InvalidRequest, match="not plain data"):
             await control.start(works, "tea", input=object())
+
+
+async def test_a_place_where_nothing_was_asked_is_named_in_words(driving: Open, door: str) -> None:
+    works = worker(Stage(f"contract-nothing-{door}"))
+    async with driving(works) as driver, through(door, driver, works) as control:
+        run = await control.start("worker", "tea")
+        thread = (await control.ended(run)).thread
+        for journal in (run, thread):
+            words = f"there is no request at position 41 of {journal}: name the position"
+            with pytest.raises(errors.JournalNotFound, match=words):
+                await control.applied(Accepted(journal, "pause", 41))

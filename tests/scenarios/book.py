@@ -81,13 +81,13 @@ def first_time(what: str) -> bool:
         return True
 
 
-def compress(what: str, idempotency_key: str) -> str:
+def compress(what: str, idempotency_key: str = "") -> str:
     """Runs in a process of its own."""
     do_once("compress", idempotency_key)
     return f"compressed {what}"
 
 
-def index(what: str, idempotency_key: str) -> str:
+def index(what: str, idempotency_key: str = "") -> str:
     """Runs in a thread."""
     do("index", idempotency_key)
     return f"indexed {what}"

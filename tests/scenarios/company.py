@@ -13,6 +13,9 @@ from midflight.kernel.record import Recorded, Usage
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
 from midflight.stores.base import Committed, Draft, Store, Submit, View
+from midflight.stores.memory import MemoryStore
+from midflight.stores.sqlite import SqliteStore
+from midflight.stores.sqlite_ledger import Ledger
 
 
 class Freezes:
@@ -59,6 +62,15 @@ async def child_of(control: Control, run: str, number: int = 0) -> str:
     with anyio.fail_after(10):
         state = await control.until(run, lambda state: len(state.children) > number)
     return list(state.children)[number]
+
+
+async def lose(store: Store, run: str) -> None:
+    """Take a run out of the store, as a purge of an older version did."""
+    if isinstance(store, MemoryStore):
+        store._drop(run)
+    else:
+        assert isinstance(store, SqliteStore)
+        await store._writer.do(Ledger._delete, [run])
 
 
 async def spend(control: Control, run: str, usage: Usage) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import anyio
 import pytest
 
-from midflight.executor import attempts, calls, drive, in_time
+from midflight.executor import attempts, calls, drive, heard, in_time
 from midflight.inputs import steady, wall_clock
 
 A_MOMENT_S = 0.01  # by which a deadline is over, and not just reached
@@ -28,12 +28,17 @@ class Hours:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
         self._skipped = 0.0
+        self._stepped = 0.0
         self._settable = False
         self._bounds: list[anyio.CancelScope] = []
 
     def now(self) -> float:
         """A clock for stores and engines."""
-        return wall_clock() + self._skipped
+        return wall_clock() + self._skipped + self._stepped
+
+    def step(self, seconds: float) -> None:
+        """Somebody sets the world's clock; no time has passed, and the steady clock knows that."""
+        self._stepped += seconds
 
     def skip(self, seconds: float) -> None:
         """What was to happen within them is due when the loop comes round."""
@@ -48,7 +53,7 @@ class Hours:
         loop = asyncio.get_running_loop()
         really = loop.time
         self._patch.setattr(loop, "time", lambda: really() + self._skipped)
-        for module in (attempts, calls, drive, in_time):
+        for module in (attempts, calls, drive, heard, in_time):
             self._patch.setattr(module, "steady", lambda: steady() + self._skipped)
 
     def skip_to(self, moment: float) -> None:

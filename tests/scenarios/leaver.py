@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 
 from midflight import Control, NotDone, Run, agent, local, tool
+from midflight.tools.base import Tool
 
 FOLDER, WHAT, DRAIN_S = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 
@@ -39,7 +40,7 @@ def patiently_in_a_thread() -> str:
     return "done"
 
 
-TOOLS = {
+TOOLS: dict[str, Tool] = {
     "read": tool(effect="read", name="leaver.read")(patiently),
     "effect": tool(effect="once", name="leaver.effect")(patiently),
     "careful": tool(effect="once", name="leaver.careful")(carefully),

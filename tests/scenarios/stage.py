@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 
-from midflight.tools.base import Done, NotDone, Performed, Tool, tool
+from midflight.tools.base import Done, EffectName, EffectRecord, NotDone, Tool, tool
 
 
 class Stage:
@@ -31,6 +33,11 @@ class Stage:
             while self.begun.count(what) < times:
                 await self.news.wait()
 
+    async def until_done(self, what: str) -> None:
+        with anyio.fail_after(10):
+            while what not in self.done:
+                await self.news.wait()
+
     def reader(self) -> Tool:
         """Reads something, after its cue where there is one."""
 
@@ -43,7 +50,7 @@ class Stage:
 
         return tool(effect="read", name=f"{self.name}.look")(look)
 
-    def writer(self, *, effect: str = "once", **declared: object) -> Tool:
+    def writer(self, *, effect: EffectName = "once", **declared: Any) -> Tool:
         """Does something to the world, after its cue, and can undo it."""
 
         async def make(what: str, idempotency_key: str = "") -> str:
@@ -54,11 +61,13 @@ class Stage:
             self.note(self.done, what)
             return f"made {what}"
 
-        async def unmake(performed: Performed) -> None:
+        async def unmake(performed: EffectRecord) -> None:
             self.note(self.done, f"undone {performed.args[0]}")
 
         declared.setdefault("undo", unmake)
-        return tool(effect=effect, name=f"{self.name}.make", noun="thing", **declared)(make)  # type: ignore[arg-type]
+        declared.setdefault("settles_within", 0)  # nothing of this world is still on its way
+        declared.setdefault("label", "thing")  # most stories count them and name none
+        return tool(effect=effect, name=f"{self.name}.make", noun="thing", **declared)(make)
 
     def locker(self, what: str) -> Tool:
         """Takes a lock that is freed at every end, after its cue."""
@@ -67,7 +76,7 @@ class Stage:
             self.note(self.done, name)
             return f"locked {name}"
 
-        async def free(performed: Performed) -> None:
+        async def free(performed: EffectRecord) -> None:
             name = f"release {performed.args[0]}"
             self.note(self.begun, name)
             if name in self.gates:
@@ -82,11 +91,11 @@ class Stage:
             release_always=True,
         )(lock)
 
-    def checked(self, **declared: object) -> Tool:
+    def checked(self, **declared: Any) -> Tool:
         """Does something once; whether it has can be looked up, so nobody need be asked."""
 
-        async def look_up(performed: Performed) -> object:
+        async def look_up(performed: EffectRecord) -> object:
             what = performed.args[0]
             return Done(f"made {what}") if what in self.done else NotDone()
 
-        return self.writer(check=look_up, **declared)  # type: ignore[arg-type]
+        return self.writer(check=look_up, **declared)

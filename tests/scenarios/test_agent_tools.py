@@ -14,6 +14,7 @@ from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.run import Run, agent
+from midflight.tools.base import EffectName
 from midflight.tools.files import Workspace
 from midflight.tools.folder import version_of
 from midflight.tools.shell import shell_tool
@@ -77,7 +78,11 @@ async def test_a_cancel_puts_every_file_back_as_it_was(
     async with driving(clerk) as control:
         await control.cancel(run)
         assert (await control.ended(run)).phase is Phase.CANCELLED
-        assert await lines(control, run) == ["file: undone"] * 3
+        assert await lines(control, run) == [
+            "file plan.txt to done/plan.txt: undone",
+            "file notes/a.txt: undone",
+            "file plan.txt: undone",
+        ]
 
     assert sorted(os.listdir(folder)) == [".midflight", "plan.txt"]
     assert (folder / "plan.txt").read_text(encoding="utf-8") == "old plan"
@@ -98,9 +103,9 @@ async def test_what_a_person_has_edited_since_is_not_taken_back(
         await control.ended(run)
 
         assert await lines(control, run) == [
-            "file: undone",
-            "file: could not be undone (changed by others since)",
-            "file: undone",
+            "file plan.txt to done/plan.txt: undone",
+            "file notes/a.txt: could not be undone (changed by others since)",
+            "file plan.txt: undone",
         ]
     assert (folder / "notes/a.txt").read_text(encoding="utf-8") == "theirs"
 
@@ -183,7 +188,7 @@ async def test_an_approval_says_nothing_of_a_tool_that_its_server_has_changed(
 
     program = str(Path(__file__).parent.parent / "tools" / "mcp_server.py")
     command = (sys.executable, program, str(tmp_path))
-    effects = {"turn_evil": "once"}
+    effects: dict[str, EffectName] = {"turn_evil": "once"}
     async with McpServer.stdio(*command, name=story, effects=effects) as server:
 
         def tools() -> dict[str, Any]:

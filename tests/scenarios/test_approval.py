@@ -13,7 +13,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
 from midflight.run import Approval, Run, agent
-from midflight.tools.base import NotDone, Performed, tool
+from midflight.tools.base import EffectRecord, NotDone, tool
 from midflight.tools.secret import Secret
 from scenarios.conftest import Open
 from scenarios.rests import asked, events_of, impatient, let_go, sender, times_asked
@@ -95,7 +95,7 @@ async def test_edited_arguments_are_on_record_and_hold_for_every_repeat(
     stage = Stage("approval-edit")
     seen: list[list[object]] = []
 
-    async def look_up(performed: Performed) -> object:
+    async def look_up(performed: EffectRecord) -> object:
         seen.append(performed.args)
         return NotDone()
 

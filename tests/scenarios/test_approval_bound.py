@@ -13,8 +13,8 @@ from midflight.guards import FileContent
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
-from midflight.run import Redirected, Run, agent
-from midflight.tools.base import Done, Performed, tool
+from midflight.run import Redirected, Run, Step, agent
+from midflight.tools.base import Done, EffectRecord, tool
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 from scenarios.rests import asked, events_of, held_back, impatient, let_go, sender, times_asked
@@ -42,7 +42,7 @@ async def test_another_rule_or_other_arguments_are_asked_about_anew(
 
     @agent(name=stage.name)
     async def clerk(run: Run) -> object:
-        return await run.step("Send", send["now"], args[0], key=key)
+        return await run.step(Step("Send", key=key), send["now"], args[0])
 
     async with crashing(clerk) as control:
         run = await control.start(clerk, "work")
@@ -308,7 +308,7 @@ async def test_a_cancel_in_the_window_wins_also_after_approval(driving: Open) ->
 
 
 def test_a_read_has_nothing_to_hold_back() -> None:
-    with pytest.raises(InvalidTool, match="nothing to hold back"):
+    with pytest.raises(InvalidTool, match="hold= is not for a read"):
 
         @tool(effect="read", hold=1.0)
         async def look() -> None: ...
@@ -317,10 +317,10 @@ def test_a_read_has_nothing_to_hold_back() -> None:
 async def test_a_step_in_doubt_that_needed_approval_is_not_approved_twice(driving: Open) -> None:
     tries: list[str] = []
 
-    async def look_up(_: Performed) -> object:
+    async def look_up(_: EffectRecord) -> object:
         return Done("sent after all")
 
-    @tool(effect="once", name="approval-doubt.send", approval=True, check=look_up)
+    @tool(effect="once", name="approval-doubt.send", approval=True, check=look_up, settles_within=0)
     async def send() -> str:
         tries.append("send")
         raise ConnectionError("reset by peer")

@@ -20,7 +20,7 @@ from midflight.errors import (
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Limits, Who
 from midflight.run import Run, agent
-from midflight.tools.base import REGISTRY, Performed, tool
+from midflight.tools.base import REGISTRY, EffectRecord, tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -49,7 +49,7 @@ async def unharmed(control: Control, run: str, question: int) -> None:
 )
 async def test_an_unknown_run_is_named(driving: Open, verb: str) -> None:
     async with driving(asker) as control:
-        with pytest.raises(JournalNotFound, match=r"there is no journal r-nobody"):
+        with pytest.raises(JournalNotFound, match=r"there is no run or thread r-nobody"):
             await getattr(control, verb)("r-nobody")
 
 
@@ -63,8 +63,21 @@ async def test_a_verb_that_is_not_accepted_now_says_what_is(driving: Open) -> No
         with pytest.raises(InvalidRequest, match="needs a text"):
             await control.redirect(run, "   ")
         await unharmed(control, run, question)
-        with pytest.raises(IllegalSignal, match="is done and cannot take cancel"):
+        with pytest.raises(IllegalSignal, match="is done and takes no cancel any more"):
             await control.cancel(run)
+
+
+async def test_a_switch_that_is_neither_on_nor_off_is_refused_by_its_name(driving: Open) -> None:
+    yes: Any = "yes"
+    async with driving(asker) as control:
+        run, question = await waiting(control)
+        with pytest.raises(InvalidRequest, match=r"^now= is True or False, not 'yes'\. Nothing"):
+            await control.cancel(run, now=yes)
+        with pytest.raises(InvalidRequest, match=r"^resume= is True or False, not 'yes'"):
+            await control.redirect(run, "Be quick", resume=yes)
+        with pytest.raises(InvalidRequest, match=r"^no_caps= is True or False, not 'yes'"):
+            await control.raise_limits(run, no_caps=yes)
+        await unharmed(control, run, question)
 
 
 async def test_nobody_does_what_is_not_theirs(driving: Open) -> None:
@@ -107,8 +120,11 @@ async def test_caps_that_cannot_be_meant_are_refused(driving: Open, limits: Limi
 @pytest.mark.parametrize(
     ("value", "path"),
     [
-        (object(), r"its arguments\['args'\]\[0\] is a object"),
-        ({"a": [1, {2: lambda: None}]}, r"\['a'\]\[1\]\[2\] is a function"),
+        (object(), r"'Look at it': its argument what is of type object, which is not plain data"),
+        (
+            {"a": [1, {2: lambda: None}]},
+            r"its argument what\['a'\]\[1\] has the key 2 \(int\): keys must be text",
+        ),
     ],
 )
 async def test_an_argument_that_cannot_be_stored_names_step_and_path(
@@ -138,7 +154,9 @@ async def test_an_effect_whose_result_cannot_be_stored_has_happened_all_the_same
 
     @agent("bad.result.agent")
     async def clerk(run: Run) -> str:
-        with pytest.raises(StepFailed, match=r"\['rows'\]\[0\] is a object"):
+        with pytest.raises(
+            StepFailed, match=r"it was done, but .*\['rows'\]\[0\] is of type object"
+        ):
             await run.step("Make", make)
         return "went on"
 
@@ -160,21 +178,25 @@ async def test_a_result_of_the_whole_run_that_cannot_be_stored_fails_it_in_words
         run = await control.start(clerk, "work")
         state = await control.ended(run)
         assert state.phase is Phase.FAILED
-        assert "['handle'] is a object" in state.error
+        assert "its result['handle'] is of type object" in state.error
 
 
 async def test_input_and_answers_that_are_not_plain_data_are_refused(driving: Open) -> None:
     async with driving(asker) as control:
-        with pytest.raises(InvalidRequest, match="the input is not plain data"):
+        with pytest.raises(
+            InvalidRequest, match="the input is of type object, which is not plain data"
+        ):
             await control.start(asker, "work", input=object())
         run, question = await waiting(control)
-        with pytest.raises(InvalidRequest, match="the answer is not plain data"):
+        with pytest.raises(
+            InvalidRequest, match="the answer is of type object, which is not plain data"
+        ):
             await control.answer(run, question, object())
         await unharmed(control, run, question)
 
 
 async def test_an_undo_that_is_registered_nowhere_is_said_in_the_receipt(driving: Open) -> None:
-    async def unmake(_: Performed) -> None:
+    async def unmake(_: EffectRecord) -> None:
         raise AssertionError("nobody can find it")
 
     @tool(effect="once", name="bad.gone", noun="thing", undo=unmake)
@@ -201,10 +223,10 @@ async def test_an_undo_that_is_registered_nowhere_is_said_in_the_receipt(driving
     ("options", "why"),
     [
         ({"effect": "once", "retry": 2}, "needs check="),
-        ({"effect": "read", "undo": print}, "a read has nothing to undo"),
-        ({"effect": "once", "irreversible": True, "undo": print}, "has no undo"),
+        ({"effect": "read", "undo": print}, "undo= is not for a read"),
+        ({"effect": "once", "irreversible": True, "undo": print}, "exclude each other"),
         ({"effect": "once", "release_always": True}, "needs undo="),
-        ({"effect": "read", "runs": "somewhere"}, "runs= is one of"),
+        ({"effect": "read", "runs": "somewhere"}, "runs= has to be one of"),
         ({"effect": "read", "timeout": 0}, "timeout= must be more than zero"),
         ({"effect": "once", "hold": -1}, "hold= must not be negative"),
         ({"effect": "once", "fresh": 3}, "fresh= is for reads only"),
@@ -220,9 +242,12 @@ def test_a_tool_that_could_do_harm_is_refused_where_it_is_declared(
     assert "bad.tool" not in REGISTRY
 
 
-def test_a_mode_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="neither 'immediate' nor 'boundary'"):
-        agent(mode="sometimes")
+def test_a_word_that_an_agent_cannot_be_declared_with_is_refused() -> None:
+    word: Any = "sometimes"
+    with pytest.raises(InvalidRequest, match="mode 'sometimes' is none of immediate, boundary"):
+        agent(mode=word)
+    with pytest.raises(InvalidRequest, match="on_disconnect 'sometimes' is none of continue, pa"):
+        agent(on_disconnect=word)
 
 
 async def test_a_schema_that_cannot_be_used_is_refused_before_anybody_is_asked(

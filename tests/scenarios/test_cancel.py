@@ -11,7 +11,7 @@ import pytest
 from midflight.errors import IllegalSignal
 from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
-from midflight.tools.base import ChangedSince, Performed, tool
+from midflight.tools.base import ChangedSince, EffectRecord, tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -151,7 +151,7 @@ async def test_twice_at_once_is_once(driving: Open) -> None:
     stage = Stage("cancel-twice")
     undoing = stage.gate("undoing")
 
-    async def unmake(_: Performed) -> None:
+    async def unmake(_: EffectRecord) -> None:
         await undoing.wait()
 
     make, look = stage.writer(undo=unmake), stage.reader()
@@ -169,7 +169,7 @@ async def test_twice_at_once_is_once(driving: Open) -> None:
         assert second.position == first.position
         undoing.set()
         await control.ended(run)
-        with pytest.raises(IllegalSignal, match="is cancelled and cannot take cancel"):
+        with pytest.raises(IllegalSignal, match="was cancelled and takes no cancel any more"):
             await control.cancel(run)
 
 
@@ -180,7 +180,7 @@ async def test_an_undo_that_fails_is_tried_again_and_then_said(driving: Open) ->
     async def make() -> str:
         return "made"
 
-    async def unmake(_: Performed) -> None:
+    async def unmake(_: EffectRecord) -> None:
         tries.append("undo")
         raise OSError("the provider is down")
 
@@ -209,7 +209,7 @@ async def test_an_undo_that_finds_its_object_changed_leaves_it_alone(driving: Op
     async def make() -> str:
         return "made"
 
-    async def unmake(_: Performed) -> None:
+    async def unmake(_: EffectRecord) -> None:
         raise ChangedSince
 
     made = tool(effect="once", name="cancel-changed.make", noun="page", undo=unmake)(make)

@@ -15,7 +15,7 @@ from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits, Usage
 from midflight.kernel.state import RunState
 from midflight.run import REPEATS, Agent, Run, agent
-from midflight.tools.base import tool
+from midflight.tools.base import EffectName, tool
 from midflight.tools.progress import emit
 from midflight.tools.progress import spend as told
 from scenarios.company import events, spend
@@ -297,7 +297,7 @@ async def test_caps_that_cannot_be_meant_are_refused(driving: Open, limits: Limi
 
 
 @pytest.mark.parametrize("kind", ["read", "once"])
-async def test_steps_at_once_do_not_pass_a_cap_together(driving: Open, kind: str) -> None:
+async def test_steps_at_once_do_not_pass_a_cap_together(driving: Open, kind: EffectName) -> None:
     stage = Stage(f"caps-parallel-{kind}")
 
     @tool(effect=kind, name=f"caps-parallel.{kind}")
@@ -521,7 +521,7 @@ STALL_S = 10.0
 @pytest.mark.parametrize("effect", ["read", "once"])
 @pytest.mark.slow
 async def test_a_step_without_progress_is_shown_as_stalled_once(
-    driving: Open, hours: Hours, effect: str
+    driving: Open, hours: Hours, effect: EffectName
 ) -> None:
     stage = Stage(f"stall-{effect}")
     stage.gate("silent")
@@ -547,7 +547,7 @@ async def test_a_step_without_progress_is_shown_as_stalled_once(
 @pytest.mark.parametrize("effect", ["read", "once"])
 @pytest.mark.slow
 async def test_a_step_that_shows_progress_has_not_stalled(
-    driving: Open, hours: Hours, effect: str
+    driving: Open, hours: Hours, effect: EffectName
 ) -> None:
     @tool(effect=effect, name=f"stall.{effect}.talkative", stall=STALL_S)
     async def talkative() -> None:

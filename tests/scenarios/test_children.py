@@ -15,7 +15,7 @@ from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Limits, Usage, Who
 from midflight.run import REPEATS, Agent, Run, agent
 from midflight.stores.base import Query, Store, Submit
-from midflight.tools.base import Performed
+from midflight.tools.base import EffectRecord
 from scenarios.company import Freezes, child_of, events, journal, said, spend
 from scenarios.conftest import Open
 from scenarios.cord import doomed
@@ -565,7 +565,7 @@ async def test_cancel_undoes_by_position_and_a_child_counts_where_it_was_spawned
 ) -> None:
     stage = Stage("child-cancel")
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         if performed.args[0] == "last":
             await anyio.sleep(0.3)  # long enough for others to come first, if they could
         stage.note(stage.done, f"undone {performed.args[0]}")
@@ -810,7 +810,7 @@ async def test_a_crash_while_children_are_undone_ends_in_the_same_receipt(
     stage = Stage("child-cancel-crash")
     undoing = stage.gate("undoing")
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         what = performed.args[0]
         if what == "leaf":
             stage.note(stage.begun, "undoing leaf")

@@ -1,4 +1,7 @@
-"""Children of children whose parent has ended, was killed or is not on record any more."""
+"""Children of children whose parent has ended, was killed or is not on record any more.
+
+A purge spares the runs that a run which stays has begun, but older ones did not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from midflight.errors import StepFailed
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
 from midflight.run import Run, agent
-from scenarios.company import child_of, said
+from scenarios.company import child_of, lose, said
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -58,6 +61,32 @@ async def test_cancel_now_waits_for_whom_a_child_that_has_ended_left_at_work(
         assert ended.is_set()
 
 
+async def test_a_purge_keeps_a_child_that_has_ended_so_that_a_cancel_of_its_parent_undoes_it(
+    driving: Open,
+) -> None:
+    stage = Stage("kept-child")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("slow")
+
+    @agent("kept-leaf")
+    async def leaf(run: Run) -> None:
+        await run.step("Make", make, "leaf")
+
+    @agent("kept-top")
+    async def top(run: Run) -> None:
+        await (await run.spawn(leaf, "make")).result()
+        await run.step("Linger", look, "slow")
+
+    async with driving(top, leaf) as control:
+        run = await control.start(top, "work")
+        await stage.until_begun("slow")
+        assert (await control.store.purge(time.time() + 60)).runs == 0  # noqa: TID251 - the store's
+        await control.cancel(run)
+        await control.ended(run)
+
+        assert "undone leaf" in stage.done
+
+
 @pytest.mark.parametrize("now", [False, True])
 async def test_a_child_that_was_purged_does_not_keep_its_parent_from_being_cancelled(
     driving: Open, now: bool
@@ -78,7 +107,7 @@ async def test_a_child_that_was_purged_does_not_keep_its_parent_from_being_cance
     async with driving(top, leaf) as control:
         run = await control.start(top, "work")
         await stage.until_begun("slow")
-        assert (await control.store.purge(time.time() + 60)).runs == 1  # noqa: TID251 - the store's
+        await lose(control.store, await child_of(control, run))
         await control.cancel(run, now=now)
         await control.ended(run)
 
@@ -114,7 +143,7 @@ async def test_a_parent_that_was_away_learns_that_its_child_has_ended_and_was_pu
     stage.gate("slow").set()
     async with driving(leaf) as control:
         await control.ended(child)
-        assert (await control.store.purge(time.time() + 60)).runs == 1  # noqa: TID251 - the store's
+        await lose(control.store, child)
     async with driving(top) as control:
         assert "its journal was purged" in await control.result(run)
 

@@ -119,9 +119,11 @@ async def test_it_is_held_names_expected_and_found_and_starts_nothing(
         with anyio.fail_after(5):
             state = await control.until(run, held)
         (question,) = state.questions.values()
+        may = " The new code may repeat it." if body is not shortened else ""
         assert (question.kind, question.message) == (
             "stale",
-            f"The agent's code has changed: expected {expected}, found {found}. Go on as new?",
+            f"The agent's code has changed: expected {expected}, found {found}. "
+            f"Already done: thing.{may} What now?",
         )
         await anyio.sleep(0.1)
         assert office.made == ["list", "letter"]
@@ -220,7 +222,7 @@ async def test_fork_begins_a_new_run_there_and_undoes_nothing(
             assert (await control.ended(run)).phase is Phase.CANCELLED
         (forked,) = [row.journal for row in await control.runs(Query()) if row.journal != run]
         question = await the_question(control, forked)
-        assert "thing was done after the place" in (
+        assert "The run that this is a fork of went on and did: thing." in (
             (await control.state(forked)).questions[question].message
         )
         await control.answer(forked, question, "keep")

@@ -19,7 +19,7 @@ from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
 from midflight.run import Run, agent
 from midflight.stores.base import Query
-from midflight.tools.base import tool
+from midflight.tools.base import Tool, tool
 from midflight.tools.process import run_process
 from midflight.tools.progress import emit
 from scenarios.conftest import Open
@@ -453,12 +453,12 @@ async def test_a_policy_that_changed_while_it_was_paused_asks_for_a_fresh_approv
 ) -> None:
     stage = Stage("policy")
 
-    def declared(rule: str) -> object:
+    def declared(rule: str) -> Tool:
         return stage.writer(irreversible=True, undo=None, approval=rule, hold=10.0)
 
     @agent()
     async def payer(run: Run) -> object:
-        return await run.step("Pay", declared(rules[-1]), "invoice")  # type: ignore[arg-type]
+        return await run.step("Pay", declared(rules[-1]), "invoice")
 
     rules = ["Up to 100 a manager may approve."]
     async with driving(payer) as control:

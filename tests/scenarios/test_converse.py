@@ -70,7 +70,7 @@ async def test_what_is_said_meanwhile_goes_to_the_run_in_front(driving: Open) ->
     async with driving(asks) as control:
         first = await control.converse(asks, T, [("m1", "tea")], key="x")
         question = await waits(control, first.run)
-        second = await control.converse(asks, T, [("m1", "tea"), ("m2", "hurry")], key="y", who=BOB)
+        second = await control.converse(asks, T, [("m2", "hurry")], key="y", who=BOB)
         await control.answer(first.run, question, 1)
 
         assert (second.run, second.started, len(second.messages)) == (first.run, False, 1)

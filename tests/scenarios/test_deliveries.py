@@ -138,5 +138,7 @@ async def test_a_place_where_nothing_was_asked_has_no_receipt(driving: Open) -> 
         thread = (await control.state(run)).thread
         await control.ended(run)
         for position in (1, 2, 999):
-            with pytest.raises(JournalNotFound, match=f"{thread} at {position}"):
+            with pytest.raises(
+                JournalNotFound, match=f"no request at position {position} of {thread}"
+            ):
                 await control.applied(Accepted(thread, "send", position))

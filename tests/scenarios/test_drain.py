@@ -1,4 +1,4 @@
-"""SIGTERM: the process leaves in good order, and the next one goes on."""
+"""SIGTERM, Ctrl-C, a closed terminal: a process leaves in good order, the next one goes on."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
         life.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_read_is_ended_the_run_held_and_the_program_ends_with_zero(
     program: Program, number: signal.Signals
 ) -> None:
@@ -145,13 +145,15 @@ async def test_what_proves_that_it_was_cut_short_in_time_is_done_again_unasked(
 
 
 async def test_a_thread_that_does_not_end_does_not_keep_the_process(program: Program) -> None:
-    """Its lease goes only with the process, so nobody takes over what may still act."""
+    """It is left behind, and on record as something that may still act."""
     life = program.starts("thread", drain_s=0.2)
     program.until("begun")
     life.send_signal(signal.SIGTERM)
 
-    assert life.wait(30) == -signal.SIGTERM
-    assert len((await program.state()).open) == 1
+    assert life.wait(30) == 0
+    (effect,) = (await program.state()).effects.values()
+    assert (effect.outcome, effect.at_work) == (Outcome.UNKNOWN, True)
+    assert effect.why.endswith("and may still act")
 
 
 @pytest.mark.parametrize("what", ["effect", "thread"])
@@ -169,6 +171,59 @@ async def test_a_second_signal_ends_it_at_once(program: Program, what: str) -> N
     program.lets_go()
     program.starts(what)
     program.until("asked")
+
+
+@pytest.mark.parametrize("first", [signal.SIGHUP, signal.SIGINT])
+async def test_a_terminal_that_closes_may_say_so_several_times_and_hurries_nobody(
+    program: Program, first: signal.Signals
+) -> None:
+    life = program.starts("effect")
+    program.until("begun")
+    life.send_signal(first)
+    if first is not signal.SIGHUP:  # or the system may deliver them in another order
+        await program.until_draining()
+    for _ in range(3):
+        life.send_signal(signal.SIGHUP)
+    await program.until_draining()
+    life.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        life.wait(0.3)
+    program.lets_go()
+
+    assert life.wait(30) == 0
+    state = await program.state()
+    assert (state.phase, len(state.effects), state.open) == (Phase.PAUSED, 1, {})
+
+
+async def test_a_thread_that_does_not_end_does_not_outlast_a_closed_terminal(
+    program: Program,
+) -> None:
+    life = program.starts("thread", drain_s=0.2)
+    program.until("begun")
+    life.send_signal(signal.SIGHUP)
+
+    assert life.wait(30) == 0
+    (effect,) = (await program.state()).effects.values()
+    assert effect.outcome is Outcome.UNKNOWN
+    assert "may still act" in effect.why
+
+
+async def test_what_was_begun_with_nohup_goes_on_when_its_terminal_closes(
+    program: Program,
+) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited by what is started
+    try:
+        life = program.starts("effect")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    program.until("begun")
+    life.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        life.wait(0.3)
+    program.lets_go()
+
+    assert life.wait(30) == 0
+    assert (await program.state()).phase is Phase.DONE
 
 
 async def test_killed_in_the_middle_of_a_drain_the_run_is_taken_up_all_the_same(

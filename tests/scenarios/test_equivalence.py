@@ -34,7 +34,7 @@ from midflight.run import Agent, Run
 from midflight.stores.base import Draft, Store, Submit, View
 from midflight.stores.memory import MemoryStore
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import Done, NotDone, Performed, Tool, tool
+from midflight.tools.base import Done, EffectName, EffectRecord, NotDone, Tool, tool
 from scenarios.cord import Cord
 from scenarios.world import unasked_repeats
 
@@ -67,7 +67,7 @@ class World:
             await asyncio.sleep(0.0005)
         self.cues -= 1
 
-    def _reader(self, what: str, effect: str = "read") -> Tool:
+    def _reader(self, what: str, effect: EffectName = "read") -> Tool:
         async def read(of: str) -> str:
             await self._cue()
             return f"{what} {of}"
@@ -78,13 +78,13 @@ class World:
         self,
         what: str,
         *,
-        effect: str = "once",
+        effect: EffectName = "once",
         check: bool = False,
         undo: bool = False,
         refuses: bool = False,
         **declared: Any,
     ) -> Tool:
-        async def do(of: str, idempotency_key: str) -> str | None:
+        async def do(of: str, idempotency_key: str = "") -> str | None:
             await self._cue()
             if refuses and what not in self.tried:
                 self.tried.add(what)
@@ -95,11 +95,11 @@ class World:
             await self._cue()
             return None if what == "order" else f"{what} {of}"
 
-        async def has_happened(performed: Performed) -> object:
+        async def has_happened(performed: EffectRecord) -> object:
             done = f"{what} {performed.key}" in self.ledger
             return Done(f"{what} {performed.args[0]}") if done else NotDone()
 
-        async def take_back(performed: Performed) -> None:
+        async def take_back(performed: EffectRecord) -> None:
             line = f"undo {what} {performed.key}"
             if line not in self.ledger:
                 self.ledger.append(line)
@@ -108,6 +108,7 @@ class World:
             effect=effect,
             name=f"equal.{what}",
             check=has_happened if check else None,
+            settles_within=0,
             undo=take_back if undo else None,
             **declared,
         )(do)

@@ -16,7 +16,7 @@ from midflight.overriding import override
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Committed, Query, Submit
 from midflight.stores.memory import MemoryStore
-from midflight.tools.base import Performed
+from midflight.tools.base import EffectRecord
 from scenarios.conftest import Open
 from scenarios.rests import asked, events_of, impatient, times_asked
 from scenarios.stage import Stage
@@ -51,6 +51,17 @@ async def answer_all(control: Control, run: str, says: str, number: int) -> None
         await control.answer(run, question.position, says)
 
 
+async def keep_and_repeat(control: Control, run: str, number: int) -> None:
+    """Keep what the old run did after the place, and have all of it done again."""
+    await answer_all(control, run, "keep", number)
+    with anyio.fail_after(10):
+        state = await control.until(
+            run, lambda state: any(one.kind == "repeat" for one in state.questions.values())
+        )
+    (question,) = state.questions
+    await control.answer(run, question, "repeat all")
+
+
 async def positions(control: Control, run: str, kind: type[Any]) -> list[int]:
     return [r.position for r in await control.store.read(run) if isinstance(r.event, kind)]
 
@@ -80,7 +91,7 @@ async def test_what_came_before_the_place_is_taken_over_and_the_rest_is_done_ane
             "position": begun.position,
         }
         new = await control.fork(run, place[at])
-        await answer_all(control, new, "keep", 2)
+        await keep_and_repeat(control, new, 2)
 
         assert await control.result(new) == RESULT
         assert stage.done == ["a", "r", "b", "c", "b", "c"]
@@ -106,7 +117,7 @@ async def test_from_the_very_end_nothing_is_done_anew_and_from_the_start_everyth
         assert stage.done == ["a", "r", "b", "c"]
         assert (await control.receipt(last)).inherited == ("thing",) * 3
         first = await control.fork(run, 2)
-        await answer_all(control, first, "keep", 3)
+        await keep_and_repeat(control, first, 3)
         assert await control.result(first) == RESULT
         assert stage.done == ["a", "r", "b", "c"] * 2
         assert (await control.receipt(first)).inherited == ()
@@ -219,8 +230,7 @@ async def test_what_is_not_wanted_is_undone_where_it_was_done_newest_first_and_b
         run = await control.start(clerk, "work")
         await control.result(run)
         new = await control.fork(run, "Make b")
-        state = await control.until(new, lambda state: state.phase is Phase.WAITING)
-        assert len(state.questions) == 2
+        state = await control.until(new, lambda state: len(state.questions) == 2)
         for question in sorted(state.questions):  # the older effect first: no matter
             await control.answer(new, question, "undo", who=Who("ann"))
 
@@ -235,7 +245,7 @@ async def test_what_is_not_wanted_is_undone_where_it_was_done_newest_first_and_b
 async def test_what_cannot_be_undone_there_is_said_and_the_fork_goes_on(driving: Open) -> None:
     stage = Stage("fork-undo-fails")
 
-    async def unmake(_: Performed) -> None:
+    async def unmake(_: EffectRecord) -> None:
         raise OSError("the provider is down")
 
     clerk = three_things(stage, undo=unmake)
@@ -244,6 +254,7 @@ async def test_what_cannot_be_undone_there_is_said_and_the_fork_goes_on(driving:
         await control.result(run)
         new = await control.fork(run, "Make c")
         await answer_all(control, new, "undo", 1)
+        await keep_and_repeat(control, new, 0)
 
         assert await control.result(new) == RESULT
         assert (await lines(control, run))[0] == (
@@ -265,7 +276,7 @@ async def test_cancelling_a_fork_undoes_its_own_effects_and_none_of_the_old_run(
         new = await control.fork(run, "Make b")
         await stage.until_begun("c")
         stage.gate("c")
-        await answer_all(control, new, "keep", 2)
+        await keep_and_repeat(control, new, 2)
         await stage.until_begun("c", times=2)
         await control.cancel(new)
 
@@ -295,8 +306,7 @@ async def test_an_effect_under_way_at_the_place_is_asked_about_and_not_called_in
         await control.result(run)
         settled = await positions(control, run, e.AttemptSettled)
         new = await control.fork(run, settled[1])  # fast has ended and slow has not
-        state = await control.until(new, lambda state: state.phase is Phase.WAITING)
-        assert len(state.questions) == 2
+        await control.until(new, lambda state: len(state.questions) == 2)
         await answer_all(control, new, "undo", 2)
         await control.ended(new)
 

@@ -14,7 +14,7 @@ from midflight.kernel.phases import Cause, Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.run import Run, agent
 from midflight.stores.base import Store
-from midflight.tools.base import Performed, tool
+from midflight.tools.base import EffectRecord, tool
 from scenarios.conftest import Open
 from stores.runs import cancel, pause, resume, running, start
 
@@ -24,7 +24,7 @@ FORK, GONE = "r-fork", "r-gone"
 taken_back: list[str] = []
 
 
-async def take_back(performed: Performed) -> None:
+async def take_back(performed: EffectRecord) -> None:
     taken_back.append(performed.key)
 
 

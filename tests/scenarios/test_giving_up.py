@@ -197,7 +197,7 @@ async def test_a_function_that_gives_up_no_more_is_asked_about(
         question = await the_question(control, run)
         state = await control.state(run)
         assert state.questions[question].message == (
-            "The agent's code has changed: expected giving up Make, found Make. Go on as new?"
+            "The agent's code has changed: expected giving up Make, found Make. What now?"
         )
         await control.answer(run, question, "go on")
         with anyio.fail_after(5):

@@ -157,7 +157,7 @@ async def test_fork_begins_a_new_run_where_the_guard_was_noted_and_the_old_one_u
         (new,) = [row.journal for row in await control.runs() if row.journal != run]
         about = await asked(control, new)
         assert about.message == (
-            "thing was done after the place where this run begins. Undo it or keep it?"
+            "The run that this is a fork of went on and did: thing. Undo it or keep it?"
         )
         await control.answer(new, about.position, "undo")
 
@@ -215,7 +215,7 @@ async def test_a_function_that_goes_astray_because_a_file_has_changed_is_asked_a
         assert "prices has changed" in first.message
         await control.answer(run, first.position, "go on")
         second = await asked(control, run, after=first.position)
-        assert "expected Price, found Price" in second.message
+        assert "Step Price has other arguments than before" in second.message
         await control.answer(run, second.position, "go on")
 
         assert await control.result(run) == "SLOW"

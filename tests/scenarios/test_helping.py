@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import anyio
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from midflight.errors import InvalidTool, StepFailed
 from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
-from midflight.tools.base import Done, Performed, tool
+from midflight.tools.base import Done, EffectRecord, tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -25,7 +26,7 @@ async def test_an_undo_that_blocks_for_ever_does_not_keep_a_cancel_waiting_for_e
     look = stage.reader()
     stage.gate("slow")
 
-    def hang(performed: Performed) -> None:
+    def hang(performed: EffectRecord) -> None:
         calls.append(performed.key)
         go.wait(20)
 
@@ -48,8 +49,8 @@ async def test_an_undo_that_blocks_for_ever_does_not_keep_a_cancel_waiting_for_e
     finally:
         go.set()
 
-    assert line.word == "could not be undone"
-    assert line.why == "it did not end within 0.2 s and may still be at work"
+    assert line.word == "unknown"
+    assert line.why == "undo: it did not end within 0.2 s and may still be at work"
     assert len(calls) == 1  # never two of them at once
 
 
@@ -59,7 +60,7 @@ async def test_a_blocking_undo_may_fail_and_be_tried_again(driving: Open) -> Non
     look = stage.reader()
     stage.gate("slow")
 
-    def unmake(performed: Performed) -> None:
+    def unmake(performed: EffectRecord) -> None:
         calls.append(performed.key)
         if len(calls) == 1:
             raise OSError("the provider is down")
@@ -89,7 +90,7 @@ async def test_a_check_whose_result_cannot_be_stored_still_says_that_it_happened
 ) -> None:
     stage = Stage("unstorable-check")
 
-    async def look_up(performed: Performed) -> object:
+    async def look_up(performed: EffectRecord) -> object:
         return Done(threading.Lock())
 
     @tool(name="unstorable-check.make", noun="thing", check=look_up)
@@ -114,7 +115,10 @@ async def test_a_check_whose_result_cannot_be_stored_still_says_that_it_happened
             await control.cancel(run)
             assert (await control.ended(run)).phase is Phase.CANCELLED
         else:
-            assert "its result is a lock, which cannot be stored" in await control.result(run)
+            assert (
+                "it was done, but its result cannot be stored: its result is of type lock"
+                in await control.result(run)
+            )
         (line,) = (await control.receipt(run)).lines
 
     assert (line.word, line.why) == ("kept", "no undo")
@@ -163,8 +167,8 @@ async def test_what_is_approved_in_time_is_done(driving: Open) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"approval": True, "approve_within": 0}])
-def test_an_expiry_without_an_approval_is_refused(options: dict[str, object]) -> None:
-    given = {"approve_within": 5, "name": "in-no-time", **options}
+def test_an_expiry_without_an_approval_is_refused(options: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"approve_within": 5, "name": "in-no-time", **options}
 
     with pytest.raises(InvalidTool, match="approve_within="):
-        tool(**given)(lambda: None)  # type: ignore[arg-type]
+        tool(**given)(lambda: None)

@@ -18,7 +18,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
 from midflight.run import Agent, Run, agent
-from midflight.tools.base import Performed, Tool, tool
+from midflight.tools.base import EffectRecord, Tool, tool
 from scenarios.conftest import Open
 from scenarios.rests import WAYS, asked, events_of, rested
 from scenarios.stage import Stage
@@ -33,20 +33,20 @@ class Desk:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
-        self.undone: list[Performed] = []
+        self.undone: list[EffectRecord] = []
 
     def path(self, name: str) -> Path:
         return self.folder / name
 
-    def look(self, performed: Performed) -> object:
+    def look(self, performed: EffectRecord) -> object:
         path = self.path(performed.args[0])
         return path.read_bytes() if path.exists() else None
 
-    async def look_slowly(self, performed: Performed) -> object:
+    async def look_slowly(self, performed: EffectRecord) -> object:
         await anyio.lowlevel.checkpoint()
         return self.look(performed)
 
-    def remove(self, performed: Performed) -> None:
+    def remove(self, performed: EffectRecord) -> None:
         self.undone.append(performed)
         self.path(performed.args[0]).unlink(missing_ok=True)
 
@@ -55,7 +55,11 @@ class Desk:
             self.path(name).write_bytes(text.encode())
             return {"wrote": name}
 
-        told: dict[str, Any] = {"undo": self.remove, "leaves": self.look, "noun": "file"} | declared
+        told: dict[str, Any] = {
+            "undo": self.remove,
+            "leaves": self.look,
+            "label": "file",
+        } | declared
         return tool(effect="once", name=f"{self.name}.write", **told)(write)
 
 
@@ -129,7 +133,7 @@ async def test_an_undo_that_was_cut_off_goes_on_although_it_has_changed_somethin
     desk, stage = Desk(tmp_path, "leaves-cut"), Stage("leaves-cut")
     removed, cut = anyio.Event(), [True]
 
-    async def remove(performed: Performed) -> None:
+    async def remove(performed: EffectRecord) -> None:
         desk.remove(performed)
         if cut:
             cut.clear()
@@ -154,7 +158,7 @@ async def test_an_undo_that_was_cut_off_goes_on_although_it_has_changed_somethin
 async def test_an_undo_that_failed_half_way_is_tried_again(driving: Open, tmp_path: Path) -> None:
     desk, stage = Desk(tmp_path, "leaves-half"), Stage("leaves-half")
 
-    def remove(performed: Performed) -> None:
+    def remove(performed: EffectRecord) -> None:
         desk.remove(performed)
         if len(desk.undone) == 1:
             raise OSError("after the deed")
@@ -199,7 +203,7 @@ async def test_what_cannot_be_seen_is_not_touched_and_does_not_fail_the_step(
     desk, stage = Desk(tmp_path, "leaves-blind"), Stage("leaves-blind")
     trouble: list[object] = [OSError("offline")]
 
-    async def look(performed: Performed) -> object:
+    async def look(performed: EffectRecord) -> object:
         if performed.args[0] == "a" and trouble[0] == "slow":
             await anyio.sleep_forever()
         if performed.args[0] == "a" and isinstance(trouble[0], OSError):
@@ -243,7 +247,7 @@ async def test_an_effect_in_doubt_left_nothing_that_was_seen_and_its_undo_is_att
         await anyio.sleep_forever()
 
     writes = tool(
-        effect="once", name="leaves-doubt.write", noun="file", undo=desk.remove, leaves=desk.look
+        effect="once", name="leaves-doubt.write", label="file", undo=desk.remove, leaves=desk.look
     )(write)
 
     @agent(name=stage.name)
@@ -277,7 +281,7 @@ async def test_an_outcome_that_comes_late_still_says_what_was_left(
         desk.path(name).write_bytes(b"late")
 
     writes = tool(
-        effect="once", name="leaves-late.write", noun="file", undo=desk.remove, leaves=desk.look
+        effect="once", name="leaves-late.write", label="file", undo=desk.remove, leaves=desk.look
     )(write)
 
     @agent(name=stage.name)
@@ -302,7 +306,7 @@ async def test_an_outcome_that_comes_late_still_says_what_was_left(
 
 
 def test_leaves_without_an_undo_is_refused_where_it_is_declared() -> None:
-    with pytest.raises(InvalidTool, match="leaves= is for undo="):
+    with pytest.raises(InvalidTool, match="leaves= needs undo="):
 
         @tool(effect="once", leaves=lambda performed: 1)
         async def write() -> None: ...

@@ -13,7 +13,7 @@ from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
 from midflight.run import Run, agent
 from midflight.stores.base import Delta, LiveWatch, Store
-from midflight.tools.base import Tool, tool
+from midflight.tools.base import EffectName, Tool, tool
 from midflight.tools.progress import emit
 from midflight.tools.secret import Secret
 from scenarios.conftest import Open
@@ -54,7 +54,7 @@ class Screen:
                     return
 
 
-def teller(stage: Stage, *, effect: str = "read") -> Tool:
+def teller(stage: Stage, *, effect: EffectName = "read") -> Tool:
     """Says each word when its cue comes, and ends with the cue ``end``."""
 
     async def tell(words: list[str]) -> str:
@@ -75,7 +75,7 @@ def ended(screen: Screen) -> bool:
 
 @pytest.mark.parametrize("effect", ["read", "once"])
 async def test_a_watcher_sees_each_word_before_the_journal_has_it(
-    driving: Open, effect: str
+    driving: Open, effect: EffectName
 ) -> None:
     stage = Stage(f"live-{effect}")
     tell = teller(stage, effect=effect)

@@ -26,10 +26,10 @@ from midflight.kernel.phases import Outcome, Phase, Role
 from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Draft, Submit, View
+from midflight.stores.base import Draft, Query, Submit, View
 from midflight.stores.memory import MemoryLease, MemoryStore
-from midflight.stores.sqlite_lease import Leases
-from midflight.tools.base import REGISTRY, Done, NotDone, Performed, register, tool
+from midflight.stores.sqlite import SqliteStore
+from midflight.tools.base import REGISTRY, Done, EffectRecord, NotDone, register, tool
 from midflight.tools.supervised import OVERTIME_S
 from scenarios import keeper
 from scenarios.conftest import failed_drivers
@@ -153,10 +153,17 @@ async def test_of_a_thread_that_was_lost_a_person_is_asked_whatever_its_check_sa
     """Nobody can end it, so that it may still do it at any time."""
     begun, world, go = threading.Event(), list[str](), threading.Event()
 
-    def look_up(performed: Performed) -> object:
+    def look_up(performed: EffectRecord) -> object:
         return Done("sent") if world else NotDone()
 
-    @tool(effect="once", name="lost-thread.send", noun="letter", check=look_up, timeout=TIMEOUT_S)
+    @tool(
+        effect="once",
+        name="lost-thread.send",
+        noun="letter",
+        check=look_up,
+        settles_within=0,
+        timeout=TIMEOUT_S,
+    )
     def send() -> str:
         begun.set()
         go.wait(20)
@@ -191,7 +198,7 @@ async def test_a_check_that_looked_too_early_proves_nothing_when_it_answers(
     """It is slow: the lost worker did it after the look and before the answer."""
     world, begun, looks = list[str](), anyio.Event(), 0
 
-    async def look_up(performed: Performed) -> object:
+    async def look_up(performed: EffectRecord) -> object:
         nonlocal looks
         looks, found = looks + 1, bool(world)
         if looks == 1:
@@ -199,7 +206,13 @@ async def test_a_check_that_looked_too_early_proves_nothing_when_it_answers(
             hours.skip(OVER_S)
         return Done("found") if found else NotDone()
 
-    @tool(effect="once", name="lost-slow-check.send", check=look_up, timeout=TIMEOUT_S)
+    @tool(
+        effect="once",
+        name="lost-slow-check.send",
+        check=look_up,
+        settles_within=0,
+        timeout=TIMEOUT_S,
+    )
     async def send() -> str:
         if not begun.is_set():
             begun.set()
@@ -264,10 +277,10 @@ async def test_after_a_kill_the_worker_lives_and_its_thread_may_still_do_it(tmp_
     """Although on this store a worker that is gone is proved to be dead."""
     begun, go, world = threading.Event(), threading.Event(), list[str]()
 
-    def look_up(performed: Performed) -> object:
+    def look_up(performed: EffectRecord) -> object:
         return Done("sent") if world else NotDone()
 
-    @tool(effect="once", name="killed-thread.send", noun="letter", check=look_up)
+    @tool(effect="once", name="killed-thread.send", noun="letter", check=look_up, settles_within=0)
     def send() -> str:
         begun.set()
         go.wait(20)
@@ -384,29 +397,33 @@ async def test_what_it_tells_late_is_not_waited_for_by_a_function_on_its_way_the
     assert failed_drivers(caplog) == []
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the supervisor proves it on Linux")
-def test_a_driver_counts_as_living_until_its_process_tools_are_dead(tmp_path: Path) -> None:
-    """Or a check could say *not done* of what a tool, not yet dead, is just about to do."""
-    driver = subprocess.Popen(
-        [sys.executable, keeper.__file__, str(tmp_path)],
+def keeper_in(folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, keeper.__file__, str(folder)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the supervisor proves it on Linux")
+async def test_a_driver_counts_as_living_until_its_process_tools_are_dead(tmp_path: Path) -> None:
+    """Or a check could say *not done* of what a tool, not yet dead, is just about to do."""
+    driver = keeper_in(tmp_path)
     try:
         tool, supervisor = keeper.pids(tmp_path)
-        (lock,) = (tmp_path / "journals.db.d" / "drivers").glob("*.lock")
-        leases = Leases(lock.parent)
-        os.kill(supervisor, signal.SIGSTOP)
-        driver.kill()
-        driver.wait(10)
-        assert not leases.gone(lock.stem)
+        async with SqliteStore.open(tmp_path / "journals.db") as store:
+            (row,) = await store.rows(Query())
+            os.kill(supervisor, signal.SIGSTOP)
+            driver.kill()
+            driver.wait(10)
+            assert not await store.lease_gone(row.driver)
 
-        os.kill(supervisor, signal.SIGCONT)
-        deadline = time.monotonic() + 10
-        while not leases.gone(lock.stem):
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        assert not Path(f"/proc/{tool}").exists()
+            os.kill(supervisor, signal.SIGCONT)
+            deadline = time.monotonic() + 10
+            while not await store.lease_gone(row.driver):
+                assert time.monotonic() < deadline
+                await anyio.sleep(0.001)
+            assert not Path(f"/proc/{tool}").exists()
     finally:
         driver.kill()
         driver.wait(10)

@@ -10,7 +10,7 @@ import pytest
 from midflight.control import Accepted, Control
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
-from midflight.run import Agent, Run, agent
+from midflight.run import Agent, Mode, Run, agent
 from midflight.tools.base import tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -21,7 +21,7 @@ OPERATOR = Who(by="olga", role=Role.OPERATOR)
 WAITS = "Waits for the end of this step, then"
 
 
-def reader(stage: Stage, mode: str) -> Agent:
+def reader(stage: Stage, mode: Mode) -> Agent:
     """Reads twice; the first time until its cue, and notes when that is cut short."""
 
     @tool(effect="read", name=f"{stage.name}.look")
@@ -108,7 +108,7 @@ async def test_in_immediate_mode_it_is_cut_short_and_nothing_is_said_of_waiting(
 @pytest.mark.parametrize("mode", ["immediate", "boundary"])
 @pytest.mark.parametrize("verb", ["cancel now", "kill"])
 async def test_the_hard_stops_are_heard_at_once_in_both_modes(
-    driving: Open, mode: str, verb: str
+    driving: Open, mode: Mode, verb: str
 ) -> None:
     stage = Stage(f"hard-{mode}-{verb}")
     works = reader(stage, mode)
@@ -200,7 +200,7 @@ async def test_the_same_answer_is_given_when_it_is_asked_again_under_its_key(
 
 
 @pytest.mark.parametrize("mode", ["immediate", "boundary"])
-async def test_what_does_not_run_waits_for_no_step(driving: Open, mode: str) -> None:
+async def test_what_does_not_run_waits_for_no_step(driving: Open, mode: Mode) -> None:
     @agent(f"asks-{mode}", mode=mode)
     async def asks(run: Run) -> None:
         await run.ask("Well?")

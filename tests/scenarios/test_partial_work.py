@@ -17,7 +17,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
 from midflight.stores.base import Store
-from midflight.tools.base import Done, Performed, Tool, tool
+from midflight.tools.base import Done, EffectRecord, Tool, tool
 from midflight.tools.progress import emit
 from midflight.tools.secret import Secret
 from midflight.tools.shell import shell
@@ -507,15 +507,22 @@ async def test_undo_and_check_get_it_too_after_a_restart(
     stage = Stage("secret-undo")
     got: list[str] = []
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         got.append(f"undo {performed.args[0].reveal()}")
         raise OSError(f"no undo with {performed.args[0].reveal()}")
 
-    async def check(performed: Performed) -> object:
+    async def check(performed: EffectRecord) -> object:
         got.append(f"check {performed.args[0].reveal()}")
         return Done(f"found with {performed.args[0].reveal()}")
 
-    @tool(effect="once", name="secret-undo.make", noun="row", undo=unmake, check=check)
+    @tool(
+        effect="once",
+        name="secret-undo.make",
+        noun="row",
+        undo=unmake,
+        check=check,
+        settles_within=0,
+    )
     async def make(secret: Secret) -> str:
         stage.note(stage.begun, "making")
         await anyio.sleep_forever()

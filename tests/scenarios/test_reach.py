@@ -35,7 +35,7 @@ async def test_a_reach_that_is_none_is_refused_and_nothing_is_changed(
         if verb == "resume":
             await control.applied(await control.pause(run))
         before = (await control.state(run)).phase
-        words = "scope 'trees' is none; use one of tree, this. Nothing was changed"
+        words = "scope 'trees' is unknown; use one of tree, this. Nothing was changed"
         with pytest.raises(InvalidRequest, match=words):
             await getattr(control, verb)(run, scope="trees")
 
@@ -95,7 +95,7 @@ async def test_the_preview_of_a_parents_cancel_names_what_its_child_cannot_take_
         await stage.until_begun("parent" if ends else "child")
         offer = (await control.preview(run))["cancel"]
         cancels = "" if ends else "cancels background run, "
-        text = f"{cancels}undoes thing, note and email stays, saves partial work to thread"
+        text = f"{cancels}undoes thing, note and email stay, saves partial work to thread"
         assert offer.consequence == text[0].upper() + text[1:]
         assert offer.confirm == ""  # it is out already
 
@@ -139,7 +139,7 @@ async def test_a_stop_word_offers_a_cancel_in_the_words_of_the_whole_tree(drivin
         run = await control.start(parent, "one")
         await stage.until_begun("child")
         sent = await control.send(run, "stop")
-        assert "Cancels background run, undoes thing, note and email stays" in sent.status
+        assert "Cancels background run, undoes thing, note and email stay" in sent.status
         await control.cancel(run)
         await control.ended(run)
 
@@ -153,7 +153,7 @@ async def test_an_undo_of_what_has_ended_names_what_stays_below(driving: Open) -
         run = await control.start(parent, "one")
         await control.ended(run)
         offer = (await control.preview(run))["undo"]
-        assert offer.consequence == "Undoes thing, note and email stays"
+        assert offer.consequence == "Undoes thing, note and email stay"
         await control.undo(run)
         born = await child_of(control, run)
         with anyio.fail_after(10):

@@ -56,4 +56,4 @@ async def test_what_was_done_while_the_store_was_read_only_is_recorded_when_it_i
 
 def repeats(caplog: pytest.LogCaptureFixture) -> int:
     actions = [getattr(record, "action", "") for record in caplog.records]
-    return actions.count("append_repeated") + actions.count("driver_failed")
+    return actions.count("store_awaited") + actions.count("driver_failed")

@@ -15,7 +15,7 @@ from midflight.control import Control
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Redirected, Run, agent
+from midflight.run import Agent, Redirected, Run, Step, agent
 from midflight.tools.base import tool
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
@@ -63,7 +63,7 @@ async def test_a_function_of_a_module_called_with_plain_data_is_not_called_again
         assert await control.result(run) == ["written list", "B"]
         assert ledger == ["list"]
         (line,) = (await control.receipt(run)).lines
-        assert line.text == "Note: kept (no undo)", (
+        assert line.text == "Note list: kept (no undo)", (
             "it was asked for again: not of an earlier brief"
         )
 
@@ -83,7 +83,7 @@ async def test_a_closure_is_called_again_under_another_key_unless_its_step_has_o
             made.append(brief)
             return brief
 
-        done = await run.step("Remember", remember, key=key)
+        done = await run.step(Step("Remember", key=key), remember)
         await run.step("Read", stage.reader(), run.brief)
         return done
 
@@ -93,7 +93,7 @@ async def test_a_closure_is_called_again_under_another_key_unless_its_step_has_o
         await control.redirect(run, "b")
         if not key:
             question = await the_question(control, run)
-            await control.answer(run, question, "as well")
+            await control.answer(run, question, "repeat")
 
         assert await control.result(run) == ("a" if key else "b")
         assert made == (["a"] if key else ["a", "b"])
@@ -114,7 +114,7 @@ async def test_a_lambda_is_done_anew(driving: Open) -> None:
         run = await control.start(clerk, "a")
         await stage.until_begun("a")
         await control.redirect(run, "b")
-        await control.answer(run, await the_question(control, run), "as well")
+        await control.answer(run, await the_question(control, run), "repeat")
 
         assert (await control.ended(run)).phase is Phase.DONE
         assert made == ["x", "x"]

@@ -9,7 +9,7 @@ from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.tools.base import Performed, Tool
+from midflight.tools.base import EffectRecord, Tool
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 from scenarios.test_redirect import the_question
@@ -54,14 +54,15 @@ async def test_a_person_says_whether_it_is_wanted_as_well_instead_or_not(
     driving: Open, answer: str, result: list[object], done: list[str], words: list[str]
 ) -> None:
     stage = Stage("redirected-again")
-    clerk = order_clerk(stage, stage.writer())
+    clerk = order_clerk(stage, stage.writer(label="thing {what}"))
 
     async with driving(clerk) as control:
         run = await redirected(control, stage, clerk, "bus", brief="train")
         question = await the_question(control, run)
         asked = (await control.state(run)).questions[question]
         assert asked.message == (
-            "thing was done before the redirect, with other arguments. Do this too?"
+            "thing train was done before, by step Order with other arguments. "
+            "Do this too: thing bus?"
         )
         assert stage.done.count("bus") == 0
         await control.answer(run, question, answer)
@@ -187,7 +188,7 @@ async def test_an_earlier_one_that_cannot_be_undone_fails_the_step_and_nothing_i
 ) -> None:
     stage = Stage("again-stuck")
 
-    async def cannot(_: Performed) -> None:
+    async def cannot(_: EffectRecord) -> None:
         raise ConnectionError("no route")
 
     inner = order_clerk(stage, stage.writer(undo=cannot), look=True)
@@ -211,7 +212,7 @@ async def test_a_pause_in_the_middle_of_undoing_the_earlier_one_is_kept(driving:
     stage = Stage("again-pause")
     tries: list[str] = []
 
-    async def falter(performed: Performed) -> None:
+    async def falter(performed: EffectRecord) -> None:
         stage.note(tries, performed.args[0])
         if len(tries) == 1:
             await stage.gate("undo").wait()

@@ -19,9 +19,9 @@ from midflight.inputs import wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, agent
+from midflight.run import Agent, Run, Step, agent
 from midflight.stores.base import Store
-from midflight.tools.base import tool
+from midflight.tools.base import EffectName, tool
 from scenarios.conftest import Live, Open
 from scenarios.hours import Hours
 from scenarios.stage import Stage
@@ -64,7 +64,7 @@ async def test_a_key_makes_a_step_known_whatever_its_arguments(
 
     @agent()
     async def clerk(run: Run) -> list[object]:
-        made = await run.step("Make", make, f"{chance.randrange(10**9)}", key="invoice")
+        made = await run.step(Step("Make", key="invoice"), make, f"{chance.randrange(10**9)}")
         return [made, await run.step("Read", look, "end")]
 
     async with crashing(clerk) as control:
@@ -83,9 +83,9 @@ async def test_names_and_keys_with_a_hash_are_not_taken_for_another_turn(driving
     @agent()
     async def clerk(run: Run) -> list[object]:
         return [
-            await run.step("Make", make, "a", key="x"),
-            await run.step("Make", make, "b", key="x"),
-            await run.step("Make", make, "c", key="x#2"),
+            await run.step(Step("Make", key="x"), make, "a"),
+            await run.step(Step("Make", key="x"), make, "b"),
+            await run.step(Step("Make", key="x#2"), make, "c"),
             await run.step("Close #5", make, "d"),
             await run.step("Close #5", make, "d"),
         ]
@@ -285,7 +285,7 @@ async def test_a_result_has_its_declared_type_live_and_at_replay(
 
 @pytest.mark.parametrize("effect", ["read", "once"])
 async def test_a_large_result_is_whole_live_and_at_replay(
-    driving: Open, crashing: Open, effect: str
+    driving: Open, crashing: Open, effect: EffectName
 ) -> None:
     stage, seen = Stage(f"large-{effect}"), list[object]()
     look = stage.reader()
@@ -312,7 +312,7 @@ async def test_a_large_result_is_whole_live_and_at_replay(
 
 @pytest.mark.parametrize("effect", ["read", "once"])
 async def test_a_result_that_cannot_be_stored_fails_the_step_each_time_and_did_happen(
-    driving: Open, crashing: Open, effect: str
+    driving: Open, crashing: Open, effect: EffectName
 ) -> None:
     stage, seen, made = Stage(f"unplain-{effect}"), list[str](), list[str]()
     look = stage.reader()
@@ -330,7 +330,9 @@ async def test_a_result_that_cannot_be_stored_fails_the_step_each_time_and_did_h
         await run.step("Read", look, "end")
 
     run, _ = await twice_alive(clerk, stage, driving, crashing)
-    words = "step 'Connect' failed: its result[0] is a object, which cannot be stored"
+    happened = "it was done, but " * (effect == "once")
+    unstorable = "its result cannot be stored: its result[0] is of type object"
+    words = f"step 'Connect' failed: {happened}{unstorable}, which is not plain data"
     assert (seen, made) == ([words, words], ["connection"])
     async with driving() as control:
         outcomes = [event.outcome for event in await of_kind(control, run, e.AttemptSettled)]

@@ -10,8 +10,8 @@ import pytest
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Redirected, Run, agent
-from midflight.tools.base import Performed, Tool, tool
+from midflight.run import Redirected, Run, Step, agent
+from midflight.tools.base import EffectRecord, Tool, tool
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 from scenarios.test_redirect import gathered, keys_of, of_kind, the_question
@@ -97,11 +97,11 @@ async def test_a_keyed_step_is_still_known_after_a_snapshot(
     @agent()
     async def clerk(run: Run) -> list[object]:
         if run.restored is None:
-            await run.step("Make", make, "invoice", key="invoice")
+            await run.step(Step("Make", key="invoice"), make, "invoice")
             await run.snapshot({"made": True})
         if dies:
             await run.step("Read", look, "end")
-        return [await run.step("Make", make, "another invoice", key="invoice")]
+        return [await run.step(Step("Make", key="invoice"), make, "another invoice")]
 
     async with crashing(clerk) as control:
         run = await control.start(clerk, "work")
@@ -191,7 +191,7 @@ def remembering(stage: Stage) -> Tool:
     async def make(what: str) -> dict[str, str]:
         return {"id": f"id of {what}", "body": "x" * (100_000 if what == "large" else 1)}
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         stage.note(stage.done, f"undone {performed.result['id']} {len(performed.result['body'])}")
 
     return tool(effect="once", name=f"{stage.name}.make", undo=unmake)(make)
@@ -299,7 +299,7 @@ async def test_a_snapshot_after_a_redirect_forgets_what_was_asked_for_again(
     @agent()
     async def clerk(run: Run) -> list[object]:
         if run.restored is None:
-            await run.step("Make", make, "list", key="list")
+            await run.step(Step("Make", key="list"), make, "list")
             await run.step("Read", look, f"read {run.brief}")
             await run.snapshot("made")
         return [run.brief, await run.step("Read", look, "end")]

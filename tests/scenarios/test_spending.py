@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -11,7 +13,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Usage
 from midflight.run import Agent, Run, agent
-from midflight.tools.base import Tool, tool
+from midflight.tools.base import EffectName, Tool, tool
 from midflight.tools.progress import spend
 from scenarios.company import events
 from scenarios.conftest import Open
@@ -27,12 +29,12 @@ class Wrong(Exception):
     retryable = False
 
 
-def thinker(name: str, *, effect: str = "model", tokens: int = 100, **declared: object) -> Tool:
+def thinker(name: str, *, effect: EffectName = "model", tokens: int = 100, **declared: Any) -> Tool:
     async def think(_about: str) -> str:
         spend(tokens, usd=tokens / 1000)
         return "a thought"
 
-    return tool(effect=effect, name=f"{name}.think", **declared)(think)  # type: ignore[arg-type]
+    return tool(effect=effect, name=f"{name}.think", **declared)(think)
 
 
 def thoughts(name: str, think: Tool, times: int) -> Agent:
@@ -51,7 +53,7 @@ async def held_at_its_cap(control: Control, run: str) -> None:
 
 
 @pytest.mark.parametrize("effect", ["model", "read", "write", "once"])
-async def test_what_a_step_spends_is_the_runs(driving: Open, effect: str) -> None:
+async def test_what_a_step_spends_is_the_runs(driving: Open, effect: EffectName) -> None:
     thinks = thoughts(f"spends-{effect}", thinker(f"spends-{effect}", effect=effect), 3)
 
     async with driving(thinks) as control:

@@ -40,7 +40,8 @@ async def come_back(control: Control, stage: Stage, clerk: Agent) -> tuple[str, 
     held = await control.until(run, lambda state: bool(state.questions))
     (question,) = held.questions.values()
     assert question.message == (
-        "The agent's code has changed: expected Make a, found its end. Go on as new?"
+        "The agent's code has changed: expected Make a, found its end. Already done: thing. "
+        "What now?"
     )
     return run, question.position
 

@@ -10,7 +10,7 @@ from midflight.errors import InvalidTool, StepFailed
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.run import Redirected, Run, agent
-from midflight.tools.base import Done, NotDone, Performed, Unclear, tool
+from midflight.tools.base import Done, EffectRecord, NotDone, Unclear, tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -164,7 +164,7 @@ async def test_an_exception_of_a_once_tool_is_asked_about_and_never_guessed(driv
     tries: list[str] = []
 
     @tool(effect="once", name="doubt.pay", noun="payment")
-    async def pay(idempotency_key: str) -> str:
+    async def pay(idempotency_key: str = "") -> str:
         tries.append(idempotency_key)
         if len(tries) == 1:
             raise ConnectionError("reset by peer")
@@ -193,7 +193,7 @@ async def test_a_check_answers_before_a_person_is_asked(
 ) -> None:
     tries: list[str] = []
 
-    async def ask_the_bank(_: Performed) -> object:
+    async def ask_the_bank(_: EffectRecord) -> object:
         return says
 
     async def pay() -> str:
@@ -203,7 +203,9 @@ async def test_a_check_answers_before_a_person_is_asked(
         return "paid"
 
     name = f"check.pay-{times}"
-    paying = tool(effect="once", name=name, noun="payment", check=ask_the_bank, retry=1)(pay)
+    paying = tool(
+        effect="once", name=name, noun="payment", check=ask_the_bank, retry=1, settles_within=0
+    )(pay)
 
     @agent()
     async def clerk(run: Run) -> object:
@@ -217,7 +219,7 @@ async def test_a_check_answers_before_a_person_is_asked(
 
 
 async def test_an_unclear_check_asks_the_person(driving: Open) -> None:
-    async def ask_the_bank(_: Performed) -> object:
+    async def ask_the_bank(_: EffectRecord) -> object:
         return Unclear("the bank is closed")
 
     @tool(effect="once", name="unclear.pay", noun="payment", check=ask_the_bank)
@@ -287,7 +289,7 @@ async def test_a_result_that_cannot_be_stored_names_the_place(driving: Open) -> 
     async with driving(reader) as control:
         run = await control.start(reader, "read")
 
-        assert "its result['rows'][1] is a object" in await control.result(run)
+        assert "its result['rows'][1] is of type object" in await control.result(run)
 
 
 def test_a_retry_of_once_without_a_check_is_refused_where_it_is_declared() -> None:

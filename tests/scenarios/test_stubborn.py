@@ -19,7 +19,7 @@ from midflight.executor.calls import Aborted, Call
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.tools.base import ChangedSince, Done, NotDone, Performed, Tool, tool
+from midflight.tools.base import ChangedSince, Done, EffectName, EffectRecord, NotDone, Tool, tool
 from scenarios import stubborn_tools
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -89,7 +89,7 @@ async def test_a_tool_that_raises_while_it_is_cancelled(
 ) -> None:
     begun, done = anyio.Event(), []
 
-    async def unmake(_: Performed) -> None:
+    async def unmake(_: EffectRecord) -> None:
         done.append("undone")
 
     name = f"stubborn.raise-{type(raises).__name__}"
@@ -170,7 +170,7 @@ async def raises_what_is_no_exception() -> None:
 )
 @pytest.mark.parametrize("effect", ["read", "write"])
 async def test_a_tool_that_ends_in_a_strange_way_has_failed_and_nothing_else_has(
-    driving: Open, strange: object, words: str, effect: str
+    driving: Open, strange: object, words: str, effect: EffectName
 ) -> None:
     name = f"strange.{effect}-{getattr(strange, '__name__', '')}"
     made = tool(effect=effect, name=name, noun="thing")(strange)  # type: ignore[arg-type]
@@ -211,7 +211,7 @@ async def test_an_effect_whose_result_cannot_be_stored_has_happened_and_is_undon
     stage.gate("slow")
     undone: list[object] = []
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         undone.append(performed.result)
 
     @tool(effect="once", name="stubborn.result", noun="thing", undo=unmake)
@@ -220,7 +220,10 @@ async def test_an_effect_whose_result_cannot_be_stored_has_happened_and_is_undon
 
     @agent()
     async def clerk(run: Run) -> None:
-        with pytest.raises(StepFailed, match="its result is a object"):
+        with pytest.raises(
+            StepFailed,
+            match="it was done, but its result cannot be stored: its result is of type object",
+        ):
             await run.step("Make", make)
         await run.step("Read", look, "slow")
 
@@ -265,7 +268,7 @@ async def test_a_write_that_always_fails_is_tried_as_often_as_declared(driving: 
     tries: list[str] = []
 
     @tool(effect="write", name="stubborn.fails", noun="row", retry=1)
-    async def upsert(idempotency_key: str) -> None:
+    async def upsert(idempotency_key: str = "") -> None:
         tries.append(idempotency_key)
         raise ConnectionError("reset by peer")
 
@@ -282,10 +285,10 @@ async def test_a_once_that_fails_whatever_its_check_says_does_not_go_round_for_e
 ) -> None:
     tries: list[str] = []
 
-    async def ask_the_bank(_: Performed) -> object:
+    async def ask_the_bank(_: EffectRecord) -> object:
         return NotDone()
 
-    @tool(effect="once", name="stubborn.pay", noun="payment", check=ask_the_bank)
+    @tool(effect="once", name="stubborn.pay", noun="payment", check=ask_the_bank, settles_within=0)
     async def pay() -> None:
         tries.append("pay")
         raise ConnectionError("reset by peer")
@@ -305,13 +308,15 @@ async def test_a_check_that_hangs_stands_in_the_way_of_neither_pause_nor_cancel(
     asked: list[str] = []
     news = anyio.Event()
 
-    async def ask_the_bank(_: Performed) -> object:
+    async def ask_the_bank(_: EffectRecord) -> object:
         asked.append("check")
         news.set()
         await anyio.sleep_forever()
         return Done()
 
-    @tool(effect="once", name="stubborn.check", noun="payment", check=ask_the_bank)
+    @tool(
+        effect="once", name="stubborn.check", noun="payment", check=ask_the_bank, settles_within=0
+    )
     async def pay() -> None:
         raise ConnectionError("reset by peer")
 
@@ -361,7 +366,7 @@ async def test_a_thread_cannot_be_ended_and_is_waited_for(driving: Open) -> None
     begun, go, done = anyio.Event(), threading.Event(), []
     loop = asyncio.get_running_loop()
 
-    def unmake(_: Performed) -> None:
+    def unmake(_: EffectRecord) -> None:
         done.append("undone")
 
     @tool(effect="once", name="stubborn.thread", noun="plate", undo=unmake)
@@ -386,9 +391,11 @@ async def test_a_thread_cannot_be_ended_and_is_waited_for(driving: Open) -> None
 
 async def test_a_thread_that_has_not_begun_never_does() -> None:
     done: list[str] = []
-    call = Call(
-        Tool(name="t", function=lambda: done.append("done"), runs="thread"), (), {}, Alarms()
-    )
+
+    def note() -> None:
+        done.append("done")
+
+    call = Call(Tool(name="t", function=note, runs="thread"), (), {}, Alarms())
     ending: list[object] = []
 
     async def run() -> None:
@@ -496,7 +503,7 @@ async def test_an_undo_that_fails_is_tried_three_times(
 ) -> None:
     stage, tries = Stage(f"stubborn-undo-{failures}"), []
 
-    async def unmake(_: Performed) -> None:
+    async def unmake(_: EffectRecord) -> None:
         tries.append("undo")
         if len(tries) <= failures:
             raise OSError("the provider is down")
@@ -510,7 +517,7 @@ async def test_a_file_that_somebody_else_has_changed_is_left_alone(
 ) -> None:
     stage, path = Stage("stubborn-file"), tmp_path / "report.txt"
 
-    async def unwrite(performed: Performed) -> None:
+    async def unwrite(performed: EffectRecord) -> None:
         if path.read_text() != performed.result:
             raise ChangedSince(path.name)
         path.unlink()
@@ -540,6 +547,6 @@ async def test_a_file_that_somebody_else_has_changed_is_left_alone(
         await control.ended(run)
 
         assert await lines(control, run) == [
-            "file: could not be undone (changed by others since: report.txt)"
+            "file ours: could not be undone (changed by others since: report.txt)"
         ]
         assert path.read_text() == "what Bob has written"

@@ -13,7 +13,7 @@ import pytest
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Run, Stopped, agent
+from midflight.run import Run, Step, Stopped, agent
 from midflight.tools.base import Tool, tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -109,7 +109,7 @@ async def cancelled_by(driving: Open, stubborn: Callable[[Work], Awaitable[None]
             count += 1
             if count == 1:
                 return await run.step("Make", make, "thing")
-            return await run.step("Read", look, "slow", key=f"read-{count}")
+            return await run.step(Step("Read", key=f"read-{count}"), look, "slow")
 
         await stubborn(work)
 

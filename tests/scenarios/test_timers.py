@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from typing import Any
 
 import anyio
 import pytest
@@ -37,7 +38,7 @@ class Flaky:
     """A tool that fails a few times before it works."""
 
     def __init__(
-        self, hours: Hours, name: str, fails: int, error: Exception, **declared: object
+        self, hours: Hours, name: str, fails: int, error: Exception, **declared: Any
     ) -> None:
         self.at: list[float] = []
         self._fails = fails
@@ -49,7 +50,7 @@ class Flaky:
                 raise self._error
             return "worked"
 
-        self.tool: Tool = tool(name=f"flaky.{name}", **declared)(work)  # type: ignore[arg-type]
+        self.tool: Tool = tool(name=f"flaky.{name}", **declared)(work)
 
 
 TOOLS = pytest.mark.parametrize(
@@ -328,7 +329,9 @@ async def test_what_a_check_proves_not_done_is_tried_as_often_as_it_says(
         return NotDone()
 
     no = ValueError("no")
-    flaky = Flaky(hours, "checked", 99, no, effect="once", retry=1, check=never_happened)
+    flaky = Flaky(
+        hours, "checked", 99, no, effect="once", retry=1, check=never_happened, settles_within=0
+    )
 
     @agent()
     async def worker(run: Run) -> object:
@@ -448,3 +451,63 @@ async def test_a_plan_may_be_set_while_something_is_asked(driving: Open) -> None
             state = await control.until(run, lambda s: s.phase is Phase.WAITING and bool(s.plan))
         await control.answer(run, next(iter(state.questions)), "this")
         assert await control.result(run) == "this"
+
+
+class ComeBackLater(Exception):
+    """A refusal that says when to come back."""
+
+    retry_after = 2 * LONG_S
+
+
+class NeverComeBack(Exception):
+    """A refusal that would only come again."""
+
+    retryable = False
+
+
+def checked(hours: Hours, name: str, error: Exception, **declared: Any) -> tuple[Flaky, Agent]:
+    """A tool that fails once without saying whether it was done; its check says that it was not."""
+
+    async def not_there(_: object) -> NotDone:
+        return NotDone()
+
+    flaky = Flaky(
+        hours, name, 1, error, effect="once", retry=1, check=not_there, settles_within=0, **declared
+    )
+
+    @agent(name)
+    async def worker(run: Run) -> object:
+        try:
+            return await run.step("Work", flaky.tool)
+        except StepFailed as failed:
+            return failed.error
+
+    return flaky, worker
+
+
+@pytest.mark.parametrize(
+    ("error", "waits_s"), [(OSError("reset"), LONG_S), (ComeBackLater("busy"), 2 * LONG_S)]
+)
+async def test_the_first_retry_of_what_a_check_proves_not_done_waits_for_its_back_off(
+    driving: Open, hours: Hours, error: Exception, waits_s: float
+) -> None:
+    flaky, worker = checked(hours, f"backs-off-{waits_s:g}", error, backoff=LONG_S)
+    async with driving(worker) as control:
+        run = await control.start(worker, "work")
+        state = await control.until(run, lambda s: bool(s.timers))
+        await anyio.sleep(0.1)
+        assert len(flaky.at) == 1, "its time has not come"
+        (until,) = state.timers.values()
+        assert until - flaky.at[0] >= waits_s
+        hours.skip_to(until)
+        assert await control.result(run) == "worked"
+    assert flaky.at[1] - flaky.at[0] >= waits_s
+
+
+async def test_what_would_only_fail_again_is_not_tried_again_whatever_its_check_says(
+    driving: Open, hours: Hours
+) -> None:
+    flaky, worker = checked(hours, "never-again", NeverComeBack("no"))
+    async with driving(worker) as control:
+        assert await control.result(await control.start(worker, "work")) == "NeverComeBack: no"
+    assert len(flaky.at) == 1

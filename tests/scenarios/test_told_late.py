@@ -21,7 +21,7 @@ from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Committed, Draft, Store, Submit, View
-from midflight.tools.base import NotDone, Performed, Tool, tool
+from midflight.tools.base import EffectRecord, NotDone, Tool, tool
 from scenarios.conftest import failed_drivers
 from scenarios.cord import Cord
 from scenarios.rests import events_of
@@ -124,13 +124,13 @@ def maker(stage: Stage, *failures: Exception | None, **declared: Any) -> Tool:
         stage.note(stage.done, what)
         return f"made by worker {number}"
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         stage.note(stage.done, f"undoing {performed.result}")
         if "undo" in stage.gates:
             await stage.gates["undo"].wait()
 
     stated: dict[str, Any] = {"effect": "once", "undo": unmake} | declared
-    return tool(name=f"{stage.name}.make", noun="thing", **stated)(make)
+    return tool(name=f"{stage.name}.make", noun="thing", label="thing", **stated)(make)
 
 
 async def lines(both: Succession) -> list[str]:
@@ -339,7 +339,7 @@ async def test_told_just_after_a_person_said_try_again_it_is_not_tried_and_was_d
 async def test_who_gives_a_lost_worker_time_hears_at_once_what_it_tells(
     succession: Succeed,
 ) -> None:
-    async def look_up(performed: Performed) -> object:
+    async def look_up(performed: EffectRecord) -> object:
         return NotDone()
 
     stage = Stage("late-time")

@@ -10,7 +10,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
 from midflight.run import Run, agent
-from midflight.tools.base import Done, NotDone, Performed, Unclear, tool
+from midflight.tools.base import Done, EffectRecord, NotDone, Unclear, tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -25,7 +25,7 @@ async def test_stop_now_while_undoing_stops_undoing_and_says_what_remains(drivin
     stage = Stage("undo-hurry")
     undoing = anyio.Event()
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         undoing.set()
         await anyio.sleep_forever()
 
@@ -58,7 +58,7 @@ async def test_stop_now_while_undoing_stops_undoing_and_says_what_remains(drivin
 async def test_a_kill_ends_an_undo_and_lists_what_was_left(driving: Open) -> None:
     stage, undoing, ended = Stage("undo-kill"), anyio.Event(), anyio.Event()
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         undoing.set()
         try:
             await anyio.sleep_forever()
@@ -96,7 +96,7 @@ async def test_stop_now_is_heard_wherever_undoing_is(driving: Open, when: str) -
     stage = Stage(f"undo-hurry-{when}")
     tries: list[str] = []
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         tries.append("undo")
         raise OSError("the provider is down")
 
@@ -140,10 +140,10 @@ async def test_what_is_in_doubt_is_checked_before_it_is_undone(
     stage = Stage(f"undo-check-{type(says).__name__}")
     given: list[object] = []
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         given.append(performed.result)
 
-    async def ask_the_bank(performed: Performed) -> object:
+    async def ask_the_bank(performed: EffectRecord) -> object:
         return says
 
     make = stage.writer(undo=unmake, check=ask_the_bank)
@@ -166,7 +166,7 @@ async def test_what_is_in_doubt_is_checked_before_it_is_undone(
 async def test_an_effect_without_undo_is_looked_into_too(driving: Open) -> None:
     stage = Stage("undo-check-only")
 
-    async def ask_the_bank(performed: Performed) -> object:
+    async def ask_the_bank(performed: EffectRecord) -> object:
         return Done()
 
     make = stage.writer(undo=None, check=ask_the_bank)
@@ -191,7 +191,7 @@ async def test_an_undo_is_given_the_result_also_of_what_was_done_before_a_snapsh
     stage = Stage("undo-snapshot")
     given: list[object] = []
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         given.append(performed.result)
 
     make, look = stage.writer(undo=unmake), stage.reader()
@@ -219,7 +219,7 @@ async def test_a_write_that_was_tried_twice_is_one_effect_and_is_undone_once(dri
     look, tries, undone = stage.reader(), [], []
     stage.gate("slow")
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         undone.append(performed.result)
 
     @tool(effect="write", name="undo-retried.upsert", noun="row", undo=unmake, retry=1)
@@ -296,7 +296,7 @@ async def test_what_could_not_be_undone_may_be_asked_for_again(driving: Open) ->
     stage = Stage("undo-again")
     up = anyio.Event()
 
-    async def unmake(performed: Performed) -> None:
+    async def unmake(performed: EffectRecord) -> None:
         if not up.is_set():
             raise OSError("the provider is down")
 
@@ -329,7 +329,7 @@ async def test_a_lock_is_released_at_every_end(driving: Open, end: str) -> None:
     stage = Stage(f"release-{end}")
     look = stage.reader()
 
-    async def unlock(performed: Performed) -> None:
+    async def unlock(performed: EffectRecord) -> None:
         stage.note(stage.done, f"unlocked {performed.result}")
 
     @tool(effect="once", name=f"release-{end}.lock", noun="lock", undo=unlock, release_always=True)
@@ -370,7 +370,7 @@ async def test_a_pause_that_comes_while_a_lock_is_released_holds_the_run_before_
     stage = Stage("release-pause")
     releasing, go = anyio.Event(), anyio.Event()
 
-    async def unlock(performed: Performed) -> None:
+    async def unlock(performed: EffectRecord) -> None:
         releasing.set()
         await go.wait()
         stage.note(stage.done, f"unlocked {performed.args[0]}")

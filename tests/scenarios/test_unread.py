@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from midflight.control import Control
+from midflight.kernel import events as e
 from midflight.kernel.status import MAY_BE_DEAF
 from midflight.run import Agent, Run, agent
 from scenarios.chat import ANN, SOON_S, VIC, Model, replies, runs_of, talk_of, until_chosen
@@ -117,6 +118,34 @@ async def test_one_that_has_looked_once_is_known_to_look(driving: Open) -> None:
 
         assert await control.result(run) == 2
         assert await told(control, run) == []
+
+
+async def test_one_that_has_looked_and_found_nothing_is_known_to_look_too(driving: Open) -> None:
+    stage = Stage("unread-found-nothing")
+    look = stage.reader()
+    for what in ("one", "two"):
+        stage.gate(what)
+
+    @agent("unread-found-nothing")
+    async def works(run: Run) -> int:
+        heard = 0
+        for what in ("one", "two"):
+            heard += len(await run.inbox())
+            await run.step("Look", look, what)
+        return heard + len(await run.inbox())
+
+    async with driving(works) as control:
+        run = await control.start(works, "work")
+        await stage.until_begun("one")
+        assert (await control.state(run)).has_read
+        assert (await control.send(run, "a")).status == "working: step 1, 0:00"
+        stage.gate("one").set()
+        await stage.until_begun("two")
+        stage.gate("two").set()
+
+        assert await control.result(run) == 1
+        looked = [r for r in await control.store.read(run) if isinstance(r.event, e.InboxOpened)]
+        assert len(looked) == 1
 
 
 async def test_the_next_run_is_not_blamed_for_what_came_before_it(driving: Open) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight.run import Run, agent
-from midflight.tools.base import Done, NotDone, Performed, Tool, tool
+from midflight.tools.base import Done, EffectRecord, NotDone, Tool, tool
 from scenarios.ledger import SOCKET, Ledger
 
 
@@ -56,17 +56,17 @@ def seconds(key: str, part: int) -> float:
     return zlib.crc32(f"{part} {key}".encode()) % 40 / 10_000
 
 
-async def take_back(about: Performed) -> None:
+async def take_back(about: EffectRecord) -> None:
     await asyncio.sleep(seconds(about.key, 3) / 4)
     _marker("there", about.key).unlink(missing_ok=True)
     ledger().tell("undone", about.key)
 
 
-async def cannot_take_back(about: Performed) -> None:
+async def cannot_take_back(about: EffectRecord) -> None:
     raise OSError("the provider is down")
 
 
-async def ask_the_provider(about: Performed) -> object:
+async def ask_the_provider(about: EffectRecord) -> object:
     return Done("found") if _marker("there", about.key).exists() else NotDone()
 
 
@@ -79,55 +79,55 @@ async def work(key: str) -> str:
 
 
 @tool(effect="read")
-async def look(idempotency_key: str) -> str:
+async def look(idempotency_key: str = "") -> str:
     ledger().tell("read", idempotency_key)
     await asyncio.sleep(seconds(idempotency_key, 1))
     return "seen"
 
 
 @tool(effect="read")
-async def linger(idempotency_key: str) -> None:
+async def linger(idempotency_key: str = "") -> None:
     ledger().tell("read", idempotency_key)
     await anyio.sleep_forever()
 
 
 @tool(effect="once", undo=take_back)
-async def create(idempotency_key: str) -> str:
+async def create(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
 @tool(effect="once")
-async def order(idempotency_key: str) -> str:
+async def order(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
-@tool(effect="once", undo=take_back, check=ask_the_provider)
-async def book(idempotency_key: str) -> str:
+@tool(effect="once", undo=take_back, check=ask_the_provider, settles_within=0)
+async def book(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
 @tool(effect="once", undo=cannot_take_back)
-async def glue(idempotency_key: str) -> str:
+async def glue(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
 @tool(effect="once", undo=take_back, release_always=True)
-async def lock(idempotency_key: str) -> str:
+async def lock(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
 @tool(effect="once", irreversible=True, approval=False)
-async def pay(idempotency_key: str) -> str:
+async def pay(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
 @tool(effect="once", irreversible=True, approval=False, hold=0.004)
-async def send(idempotency_key: str) -> str:
+async def send(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
 @tool(effect="once", undo=take_back)
-async def careful(idempotency_key: str) -> str:
+async def careful(idempotency_key: str = "") -> str:
     """Knows that nothing has happened when it is ended before it acted."""
     ledger().tell("begin", idempotency_key)
     try:
@@ -142,7 +142,7 @@ _tries: dict[str, int] = {}
 
 
 @tool(effect="write", undo=take_back, retry=3)
-async def upsert(idempotency_key: str) -> str:
+async def upsert(idempotency_key: str = "") -> str:
     """Fails at first, before or after it has done it, and is tried again under its key."""
     ledger().tell("begin", idempotency_key)
     _tries[idempotency_key] = _tries.get(idempotency_key, 0) + 1
@@ -158,7 +158,7 @@ async def upsert(idempotency_key: str) -> str:
 
 
 @tool(effect="once", undo=take_back)
-def engrave(idempotency_key: str) -> str:
+def engrave(idempotency_key: str = "") -> str:
     """In a thread: cannot be ended, and is waited for."""
     ledger().tell("begin", idempotency_key)
     time.sleep(seconds(idempotency_key, 1) * 2)
@@ -168,7 +168,7 @@ def engrave(idempotency_key: str) -> str:
 
 
 @tool(effect="once", undo=take_back, runs="process")
-def convert(idempotency_key: str) -> str:
+def convert(idempotency_key: str = "") -> str:
     ledger().tell("begin", idempotency_key)
     time.sleep(seconds(idempotency_key, 1) * 2)
     act(idempotency_key)

@@ -68,6 +68,8 @@ class Deadly(SqliteStore):
     @override
     def _deliver(self, jobs: list[Job]) -> None:
         for job in jobs:
+            if not isinstance(job.result, Committed):
+                continue  # a record of the audit by itself
             mine = [r.position for r in job.result.records if r.journal == world.RUN]
             if mine and not job.result.repeated:
                 self.head = max(mine)

@@ -21,7 +21,7 @@ from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.run import Run, agent
-from midflight.tools.base import Done, NotDone, Performed, tool
+from midflight.tools.base import Done, EffectRecord, NotDone, tool
 from scenarios import book
 
 RUN = "r-library-one"
@@ -36,15 +36,15 @@ async def appears(name: str) -> None:
         await anyio.sleep(0.005)
 
 
-def undoing(what: str) -> Callable[[Performed], Any]:
-    async def undo(performed: Performed) -> None:
+def undoing(what: str) -> Callable[[EffectRecord], Any]:
+    async def undo(performed: EffectRecord) -> None:
         book.do_once(f"undo-{what}", performed.key)
 
     return undo
 
 
-def checking(what: str, says: str) -> Callable[[Performed], Any]:
-    async def check(performed: Performed) -> object:
+def checking(what: str, says: str) -> Callable[[EffectRecord], Any]:
+    async def check(performed: EffectRecord) -> object:
         book.moment(f"check-{what}:before")
         done = book.has(what, performed.key)
         return Done(f"{says} {performed.args[0]}") if done else NotDone()
@@ -66,48 +66,56 @@ async def think(what: str) -> str:
     return f"thought of {what}"
 
 
-@tool(check=checking("lock", "locked"), undo=undoing("lock"), release_always=True)
-async def lock(what: str, idempotency_key: str) -> str:
+@tool(check=checking("lock", "locked"), settles_within=0, undo=undoing("lock"), release_always=True)
+async def lock(what: str, idempotency_key: str = "") -> str:
     book.do("lock", idempotency_key)
     return f"locked {what}"
 
 
 @tool(effect="write", undo=undoing("upsert"))
-async def upsert(what: str, idempotency_key: str) -> str:
+async def upsert(what: str, idempotency_key: str = "") -> str:
     book.do_once("upsert", idempotency_key)
     return f"upserted {what}"
 
 
-@tool(check=checking("send", "sent"))
-async def send(what: str, idempotency_key: str) -> str:
+@tool(check=checking("send", "sent"), settles_within=0)
+async def send(what: str, idempotency_key: str = "") -> str:
     book.do("send", idempotency_key)
     return f"sent {what}"
 
 
 @tool(undo=undoing("order"))
-async def order(what: str, idempotency_key: str) -> None:
+async def order(what: str, idempotency_key: str = "") -> None:
     """Only a person can say whether it happened, and does not know what it would have returned."""
     book.do("order", idempotency_key)
 
 
-@tool(check=checking("wire", "wired"), irreversible=True)
-async def wire(what: str, idempotency_key: str) -> str:
+@tool(check=checking("wire", "wired"), settles_within=0, irreversible=True)
+async def wire(what: str, idempotency_key: str = "") -> str:
     book.do("wire", idempotency_key)
     return f"wired {what}"
 
 
-@tool(check=checking("mail", "mailed"), irreversible=True, approval=False, hold=HOLD_S)
-async def mail(what: str, idempotency_key: str) -> str:
+@tool(
+    check=checking("mail", "mailed"),
+    settles_within=0,
+    irreversible=True,
+    approval=False,
+    hold=HOLD_S,
+)
+async def mail(what: str, idempotency_key: str = "") -> str:
     book.do("mail", idempotency_key)
     return f"mailed {what}"
 
 
 compress = tool(effect="write", runs="process", undo=undoing("compress"))(book.compress)
-index = tool(check=checking("index", "indexed"), undo=undoing("index"))(book.index)
+index = tool(check=checking("index", "indexed"), settles_within=0, undo=undoing("index"))(
+    book.index
+)
 
 
 @tool(effect="write", retry=2, backoff=0.04)
-async def upload(what: str, idempotency_key: str) -> str:
+async def upload(what: str, idempotency_key: str = "") -> str:
     """Works at the second try, and says that the first did nothing."""
     book.moment("upload:before")
     if book.first_time("upload"):
@@ -143,7 +151,7 @@ STEPS = ("fetch", "think", "lock", "upsert", "send", "order", "wire", "mail", "c
 async def clerk(run: Run) -> list[object]:
     """The first half of the work, a moment in which things may happen, and the second half."""
     rows = await run.step("Fetch", fetch, "customers")
-    results = [
+    results: list[object] = [
         await run.step("Think", think, rows),
         await run.step("Lock", lock, rows),
         await run.step("Upsert", upsert, rows),

@@ -96,9 +96,11 @@ async def test_an_open_stream_ends_when_its_session_does(what: str) -> None:
     async with watched_house() as (house, _, run), house.client(None) as http:
         session = house.keyring.exchange(house.keyring.code("ann", Role.CONTROLLER))
         assert session is not None
-        http.cookies.set(f"midflight_{house.port}", session)
-        http.headers["x-midflight"] = "1"
-        told = await read_on(http, WATCHED[what], run, lambda: house.keyring.end_session(session))
+        http.cookies.set(f"midflight_{house.port}", session.cookie)
+        http.headers.update({"x-midflight": "1", "x-midflight-page": session.page_secret})
+        told = await read_on(
+            http, WATCHED[what], run, lambda: house.keyring.end_session(session.cookie)
+        )
 
         assert "not_known" in told
 

@@ -12,7 +12,7 @@ from midflight.channels.asking import ways
 from midflight.channels.render import card
 from midflight.executor.approval import schema as approval
 from midflight.kernel.events import QuestionOpened
-from midflight.sheets.answers import Pick, facts, picks, written
+from midflight.sheets.answers import Pick, about, picks, written
 from midflight.sheets.shapes import Asked
 from midflight.terminal.forms import choices, plain, wanted
 from midflight.voice.answers import payload_of
@@ -95,7 +95,7 @@ def test_by_voice_words_are_taken_where_text_is_wanted() -> None:
         (None, []),
         ("as it is", ["as it is"]),
         ({"to": "sales", "n": 2}, ["to: sales", "n: 2"]),
-        ({"args": ["a", 1], "kwargs": {"to": "b"}}, ["a", "1", "to: b"]),
+        ({"args": ["a", 1], "kwargs": {"to": "b"}}, ["argument 1: a", "argument 2: 1", "to: b"]),
         ({"args": "an essay", "kwargs": 3}, ["args: an essay", "kwargs: 3"]),
         ({"args": [], "kwargs": {}, "more": 1}, ["args: []", "kwargs: {}", "more: 1"]),
         ([1, 2], ["[1,2]"]),
@@ -104,11 +104,11 @@ def test_by_voice_words_are_taken_where_text_is_wanted() -> None:
     ids=str,
 )
 def test_nothing_that_a_question_is_about_is_left_out(details: Any, lines: list[str]) -> None:
-    assert facts(details) == lines
+    assert about({"x-details": details}) == lines
     assert wanted({"type": "string", "x-details": details}) == [*lines, "string"]
     schema = Raw(msgspec.json.encode({"type": "string", "x-details": details}))
     shown = card("r-1", Asked(7, "ask", "Well?", schema)).text.splitlines()[1:]
-    assert shown == [f"> {line}" for line in lines]
+    assert shown == (["```", *lines, "```"] if lines else [])
 
 
 def test_text_is_written_as_it_is_and_anything_else_as_json() -> None:
@@ -118,3 +118,19 @@ def test_text_is_written_as_it_is_and_anything_else_as_json() -> None:
         "null",
         '{"a":[true]}',
     ]
+
+
+def test_a_question_about_a_call_shows_the_tool_and_named_arguments_with_dots_for_secrets() -> None:
+    stored = {"$secret": "TOKEN"}
+    schema = {
+        "enum": ["approve"],
+        "x-tool": "crm.mail",
+        "x-names": ["to", "token"],
+        "x-details": {"args": ["ada", stored], "kwargs": {"n": [stored]}},
+    }
+    facts = ["tool: crm.mail", "to: ada", "token: •••", 'n: ["•••"]']
+    assert about(schema) == facts
+    assert about({"x-tool": "crm.mail", "x-details": {"tool": "crm.mail"}}) == ["tool: crm.mail"]
+    assert wanted(schema)[:4] == facts
+    asked = Asked(7, "approval", "May it?", Raw(msgspec.json.encode(schema)))
+    assert card("r-1", asked).text.splitlines()[1:7] == ["```", *facts, "```"]

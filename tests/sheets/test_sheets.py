@@ -13,9 +13,11 @@ from kernel.histories import histories
 from kernel.journals import ANN, Run
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Cause, Effect, Outcome
+from midflight.kernel.record import Earlier
 from midflight.sheets import WORDS, RunBook, RunSheet, patch
 from midflight.stores.base import Row
 from midflight.stores.plan import summary
+from midflight.terminal import looks
 from sheets.patching import patched
 
 
@@ -89,6 +91,34 @@ def test_of_a_run_that_is_paused_in_a_step_the_next_one_has_not_begun() -> None:
     run.hold()
 
     assert stands(run) == [("Score", "Paused"), ("Write memo", "Queued")]
+
+
+def test_an_undo_asked_for_after_the_end_is_shown_before_anybody_does_it() -> None:
+    run, thinking = planned()
+    run.settle(thinking)
+    made = run.did("Write memo", noun="memo", label="memo Q3", undoable=True)
+    run.finish()
+    book = RunBook(run.state.journal)
+    for record in run.records:
+        book.take(record)
+    assert [step.word for step in book.sheet().steps] == ["Done", "Done"]
+
+    run.ask(e.UndoRequested(who=ANN))
+    book.take(run.records[-1])
+    sheet = book.sheet()
+    assert [step.word for step in sheet.steps] == ["Done", "Undo asked for"]
+    assert [line.text for line in sheet.receipt.lines] == ["memo Q3: undo asked for"]
+    assert sheet.status == "done; undo asked for: memo Q3"
+    assert not sheet.preview["undo"].enabled
+    book.undriven(7.0)
+    alone = book.sheet()
+    assert [step.word for step in alone.steps] == ["Done", "Undo asked for"]
+    assert alone.status.startswith("nobody drives this, ")
+    word, rest = looks.headline(alone)
+    assert word == "Nobody drives this"
+    assert rest.startswith("It is done; what is to be undone waits for a process with agent")
+    run.undo(made)
+    assert stands(run)[1] == ("Write memo", "Undone")
 
 
 def test_why_a_step_was_ended_is_said_as_a_person_would() -> None:
@@ -165,6 +195,61 @@ def test_what_is_done_is_what_the_list_shows_as_done_and_what_the_list_of_runs_s
     assert done == ["Score", "Look", "Hold a table"]
     assert sheet.done == summary(run.state).steps == len(done)
     assert sheet.spent.steps == 12  # which a cap counts: those of the background, too, but no model
+
+
+def test_the_step_that_would_repeat_an_effect_needs_a_person_and_what_was_done_is_done() -> None:
+    for kind in ("repeat", "again"):
+        run, asked = asks_before_it_repeats(kind)
+        waiting = [
+            (step.name, step.question)
+            for step in from_scratch(run, len(run.records)).steps
+            if step.status == "waiting"
+        ]
+        assert waiting == [("Send mail to ada", asked)]
+        assert ("Mail ada", "Done") in stands(run)
+
+
+def test_a_step_that_took_over_what_was_done_is_shown_once_under_its_new_name() -> None:
+    run, asked = asks_before_it_repeats("repeat")
+    mailed = next(x.position for x in run.state.effects.values() if x.name == "Mail ada")
+    run.append(e.QuestionAnswered(question=asked, who=ANN, key="a", payload=msgspec.Raw(b'"x"')))
+    run.append(
+        e.StepSettled(
+            epoch=1,
+            step="Send mail to ada:1",
+            name="Send mail to ada",
+            earlier=Earlier(mailed),
+        )
+    )
+    sheet = from_scratch(run, len(run.records))
+    shown = [(step.name, step.status) for step in sheet.steps if step.position]
+    assert shown == [("Score", "done"), ("Send mail to ada", "done")]
+    assert sheet.done == 2
+
+
+def asks_before_it_repeats(kind: str) -> tuple[Run, int]:
+    """A step was renamed: the new one asks before it does again what the old one has done."""
+    run, thinking = planned()
+    run.settle(thinking)
+    mailed = run.start("Mail ada")
+    run.settle(mailed)
+    step = f"{kind}:Send mail to ada:1"
+    asks = e.QuestionOpened(epoch=1, kind=kind, message="Again?", step=step, about=mailed)
+    return run, run.append(asks)
+
+
+def test_a_step_with_a_key_keeps_its_name_when_it_asks_again() -> None:
+    run, thinking = planned()
+    run.settle(thinking)
+    mailing = run.append(
+        e.AttemptStarted(
+            epoch=1, step="key=a:b", name="Mail ada", effect=Effect.ONCE, idempotency_key="k"
+        )
+    )
+    run.settle(mailing, Outcome.NOT_DONE)
+    asks = e.QuestionOpened(epoch=1, kind="approval", message="May it?", step="approve:key=a:b:7")
+    run.append(asks)
+    assert ("Mail ada", "Needs you") in stands(run)
 
 
 def test_what_becomes_known_late_is_done_then() -> None:

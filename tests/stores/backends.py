@@ -6,8 +6,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +34,8 @@ autovacuum = off
 """
 
 
-@asynccontextmanager
-async def open_memory() -> AsyncIterator[Store]:
-    yield MemoryStore()
+def open_memory() -> AbstractAsyncContextManager[Store]:
+    return MemoryStore.open()
 
 
 def _start(server: PostgresServer) -> None:

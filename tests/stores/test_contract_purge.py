@@ -234,6 +234,46 @@ async def test_a_fork_goes_before_what_it_was_forked_from(store: Store) -> None:
     assert (await purge(store, limit=1)).runs == 1
 
 
+async def test_a_run_that_has_ended_stays_while_the_run_that_has_begun_it_lives(
+    store: Store,
+) -> None:
+    """Also further down: an undo of the first reaches what the last has done."""
+    parent = await running(store, "r-1-parent")
+    await ended(store, "r-2-child", parent="r-1-parent")
+    await ended(store, "r-3-grandchild", parent="r-2-child")
+    await ended(store, "r-4-other")
+    await ended(store, "r-5-orphan", parent="r-0-purged-before")
+
+    assert await purge(store) == Purged(runs=2, threads=0, blobs=0)
+    assert await left(store) == {"r-1-parent", "r-2-child", "r-3-grandchild"}
+
+    await parent.finishes()
+    assert await purge(store) == Purged(runs=3, threads=0, blobs=0)
+
+
+async def test_a_run_stays_while_the_run_that_has_begun_it_may_still_be_undone(
+    store: Store,
+) -> None:
+    await ended(store, "r-2-child", parent="r-1-parent")
+    between = await store.now()
+    await anyio.sleep(0.05)
+    await ended(store, "r-1-parent")
+
+    assert await store.purge(between + 0.02) == Purged(0, 0, 0)
+    assert await left(store) == {"r-1-parent", "r-2-child"}
+
+
+async def test_the_runs_below_a_run_go_with_it_also_a_few_at_a_time(store: Store) -> None:
+    await ended(store, "r-1-parent")
+    for number in range(3):
+        await ended(store, f"r-2-child-{number}", parent="r-1-parent")
+    await running(store, "r-3-living")
+    await ended(store, "r-4-child-of-it", parent="r-3-living")
+
+    assert [(await purge(store, limit=2)).runs for _ in range(3)] == [2, 2, 0]
+    assert await left(store) == {"r-3-living", "r-4-child-of-it"}
+
+
 async def test_what_a_run_was_given_is_not_taken_for_a_fork(store: Store) -> None:
     """An input may name anything, and a brief may quote it."""
     await ended(store, "r-1")

@@ -257,7 +257,7 @@ async def test_a_key_comes_back_with_its_first_position(store: Store) -> None:
 
     assert (again.records, again.note) == ((), Known(first.position(RUN)))
     with pytest.raises(KeyReused):
-        await ask(store, e.CancelRequested(who=ANN, key="k-1"))
+        await ask(store, e.PauseRequested(who=ANN, key="k-1", scope="this"))
 
 
 async def test_a_request_that_was_decided_on_an_older_state_is_refused(store: Store) -> None:

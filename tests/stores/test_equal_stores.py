@@ -187,13 +187,16 @@ def _timeless(answer: object) -> object:
     match answer:
         case Committed():
             records = sorted(
-                (c.journal, c.position, msgspec.json.encode(c.event)) for c in answer.records
+                (c.journal, c.position, msgspec.json.encode(_timeless(c.event)))
+                for c in answer.records
             )
             return records, answer.note, answer.repeated
         case Killing():
             return answer.switch.scope, answer.killed, sorted(answer.revoked)
         case Row():
             return msgspec.structs.replace(answer, created_at=0.0, updated_at=0.0)
+        case e.DriverClaimed():
+            return msgspec.structs.replace(answer, driven_until=None)
         case _:
             return answer
 
@@ -206,7 +209,9 @@ async def story(store: Store) -> dict[str, Any]:
         "due": sorted(row.journal for row in await store.due()),
         "switches": sorted(switch.scope for switch in await store.switches()),
         "journals": {
-            row.journal: [record.event for record in await r.read_all(store, row.journal)]
+            row.journal: [
+                _timeless(record.event) for record in await r.read_all(store, row.journal)
+            ]
             for row in rows
         },
     }

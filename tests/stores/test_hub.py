@@ -10,9 +10,10 @@ import pytest
 
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, Delta
+from midflight.stores.base import PAGE, Began, Delta
 from midflight.stores.hub import Hub
 from midflight.stores.subscription import BACKLOG_MAX
+from midflight.stores.voices import LiveCall
 from stores.runs import RUN, positions
 
 pytestmark = pytest.mark.anyio
@@ -31,8 +32,8 @@ class SlowStore:
         self.asked = anyio.Event()
         self.answer = anyio.Event()
 
-    async def read(self, journal: str, after: int) -> list[Recorded]:
-        page = self.written[after : after + PAGE]
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
+        page = self.written[after : after + limit]
         self.asked.set()
         await self.answer.wait()
         return page
@@ -158,7 +159,7 @@ async def test_a_busy_journal_starves_no_other() -> None:
     hub = Hub()
     quiet = {f"r-{number}" for number in range(5)}
 
-    async def read(journal: str, after: int) -> list[Recorded]:
+    async def read(journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         await anyio.lowlevel.checkpoint()
         if journal == "r-busy":
             hub.moved({journal: after + 2})  # somebody has written again meanwhile
@@ -290,3 +291,33 @@ async def test_what_is_said_from_any_offset_is_the_end_of_the_whole() -> None:
         voice.say(piece)
 
     assert [voice.since(offset) for offset in range(9)] == ["Dear Ann"[n:] for n in range(9)]
+
+
+async def test_a_read_that_has_begun_is_told_once_and_only_to_who_asked_for_it() -> None:
+    store = SlowStore()
+    store.answer.set()
+    got: list[Recorded | Delta] = []
+
+    async def watch() -> None:
+        async with store.hub.subscribe_live(store.read, {RUN: 0}) as subscription:
+            subscription.hear_calls()
+            async for item in subscription:
+                got.append(item)  # noqa: PERF401 - it never ends
+
+    call = LiveCall("Look", "shop.find")
+    async with anyio.create_task_group() as tasks, listened(store) as others:
+        store.hub.voices.begin(RUN, "early", 0, call)
+        tasks.start_soon(watch)
+        await anyio.wait_all_tasks_blocked()
+        voice = store.hub.voices.begin(RUN, "look", 0, call)
+        await anyio.wait_all_tasks_blocked()
+        voice.say("found")
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    assert got == [
+        Began(RUN, "early", 0, 0, "", call),
+        Began(RUN, "look", 0, 0, "", call),
+        Delta(RUN, "look", 0, 0, "found"),
+    ]
+    assert others == [Delta(RUN, "look", 0, 0, "found")]

@@ -11,6 +11,7 @@ import anyio
 import asyncpg
 import pytest
 
+from midflight.audit.record import Deed
 from midflight.errors import StoreUnavailable
 from midflight.stores import postgres_server, sqlite_file
 from midflight.stores.base import Store
@@ -30,6 +31,8 @@ STEPS = (
 
 NEXT_SQLITE = (*sqlite_file.MIGRATIONS, *STEPS)
 NEXT_POSTGRES = (*postgres_server.MIGRATIONS, *STEPS)
+TODAY = len(sqlite_file.MIGRATIONS)
+"""The layout of this version; Postgres has the same number."""
 
 
 async def still_works(store: Store) -> None:
@@ -62,12 +65,12 @@ def layout_of(path: Path) -> tuple[int, list[str]]:
 async def test_sqlite_takes_the_steps_that_are_missing_in_order(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for known in (2, 3):
+    for known in (TODAY + 1, TODAY + 2):
         monkeypatch.setattr(sqlite_file, "MIGRATIONS", NEXT_SQLITE[:known])
         async with SqliteStore.open(path) as store:
             await still_works(store)
 
-    assert layout_of(path) == (3, ["note", "half_way"])
+    assert layout_of(path) == (TODAY + 2, ["note", "half_way"])
 
 
 async def test_sqlite_takes_two_steps_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +78,23 @@ async def test_sqlite_takes_two_steps_at_once(path: Path, monkeypatch: pytest.Mo
     async with SqliteStore.open(path) as store:
         await still_works(store)
 
-    assert layout_of(path) == (3, ["note", "half_way"])
+    assert layout_of(path) == (TODAY + 2, ["note", "half_way"])
+
+
+async def test_sqlites_first_layout_gets_an_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "old.db"
+    monkeypatch.setattr(sqlite_file, "MIGRATIONS", sqlite_file.MIGRATIONS[:1])
+    async with SqliteStore.open(path) as store:
+        await running(store)
+    assert layout_of(path) == (1, [])
+    monkeypatch.undo()
+
+    async with SqliteStore.open(path) as store:
+        await still_works(store)
+        await store.audit(Deed(id="d-1", action="login"))
+        assert (await store.audit_head()).number == 1
 
 
 @pytest.mark.slow
@@ -85,13 +104,13 @@ async def test_who_is_killed_in_the_middle_leaves_sqlites_file_as_it_was(
     with started("migrator.py", str(path)) as process:
         assert next_line(process) == "half-way"
 
-    assert layout_of(path) == (1, [])
+    assert layout_of(path) == (TODAY, [])
     async with SqliteStore.open(path) as store:
         await still_works(store)
     monkeypatch.setattr(sqlite_file, "MIGRATIONS", NEXT_SQLITE)
     async with SqliteStore.open(path) as store:
         await still_works(store)
-    assert layout_of(path) == (3, ["note", "half_way"])
+    assert layout_of(path) == (TODAY + 2, ["note", "half_way"])
 
 
 # ── Postgres ─────────────────────────────────────────────────────────────────────────────────
@@ -118,7 +137,9 @@ async def layout_in(address: str, schema: str) -> tuple[int, list[str]]:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("stages", [(2, 3), (3,)], ids=["one by one", "two at once"])
+@pytest.mark.parametrize(
+    "stages", [(TODAY + 1, TODAY + 2), (TODAY + 2,)], ids=["one by one", "two at once"]
+)
 async def test_postgres_takes_the_steps_that_are_missing_in_order(
     postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch, stages: tuple[int, ...]
 ) -> None:
@@ -127,7 +148,26 @@ async def test_postgres_takes_the_steps_that_are_missing_in_order(
         async with PostgresStore.open(postgres_address, schema=schema) as store:
             await still_works(store)
 
-    assert await layout_in(postgres_address, schema) == (3, ["note", "half_way"])
+    assert await layout_in(postgres_address, schema) == (TODAY + 2, ["note", "half_way"])
+
+
+@pytest.mark.postgres
+async def test_the_first_layout_of_postgres_gets_an_audit(
+    postgres_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = f"test_{uuid4().hex}"
+    connection = await asyncpg.connect(postgres_address)
+    await connection.execute(
+        f"CREATE SCHEMA {schema}; SET search_path = {schema}; {postgres_server.MIGRATIONS[0]};"
+        "INSERT INTO midflight_layout VALUES (1)"
+    )
+    await connection.close()
+
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        await running(store)
+        await still_works(store)
+        await store.audit(Deed(id="d-1", action="login"))
+        assert (await store.audit_head()).number == 1
 
 
 @pytest.mark.postgres
@@ -135,7 +175,7 @@ async def test_who_dies_in_the_middle_leaves_postgres_tables_as_they_were(
     postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     today = postgres_server.MIGRATIONS
-    stuck = (*NEXT_POSTGRES[:2], f"{STEPS[1]};\nSELECT pg_sleep(50)")
+    stuck = (*NEXT_POSTGRES[: TODAY + 1], f"{STEPS[1]};\nSELECT pg_sleep(50)")
 
     async def open_and_die() -> None:
         with pytest.raises(StoreUnavailable):
@@ -148,12 +188,12 @@ async def test_who_dies_in_the_middle_leaves_postgres_tables_as_they_were(
         with anyio.fail_after(10):
             await end_who_sleeps(postgres_address)
 
-    assert await layout_in(postgres_address, schema) == (1, [])
+    assert await layout_in(postgres_address, schema) == (TODAY, [])
     for migrations in (today, NEXT_POSTGRES):
         monkeypatch.setattr(postgres_server, "MIGRATIONS", migrations)
         async with PostgresStore.open(postgres_address, schema=schema) as store:
             await still_works(store)
-    assert await layout_in(postgres_address, schema) == (3, ["note", "half_way"])
+    assert await layout_in(postgres_address, schema) == (TODAY + 2, ["note", "half_way"])
 
 
 async def end_who_sleeps(address: str) -> None:

@@ -186,7 +186,7 @@ def test_without_asyncpg_the_error_names_what_to_install() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
 
-    assert 'pip install "midflight[postgres]"' in done.stderr
+    assert "pip install './midflight[postgres]'" in done.stderr
 
 
 async def test_a_closed_store_says_so(postgres_address: str, schema: str) -> None:

@@ -10,11 +10,12 @@ from uuid import uuid4
 import anyio
 import asyncpg
 import pytest
+from msgspec import Raw
 
 from midflight.stores import postgres_echo, postgres_news
-from midflight.stores.base import Delta, LiveWatch
+from midflight.stores.base import Began, Delta, LiveWatch
 from midflight.stores.postgres import PostgresStore
-from midflight.stores.voices import Voice
+from midflight.stores.voices import LiveCall, Voice
 from stores.runs import RUN, running
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
@@ -108,6 +109,26 @@ async def test_who_comes_late_gets_what_was_said_so_far(
         told = await read(watch, lambda text: "now" in text, "long ago, ")
 
         assert told == "long ago, and now"
+
+
+async def test_a_read_that_begins_is_told_elsewhere_with_what_it_was_called_with(
+    here: PostgresStore, there: PostgresStore
+) -> None:
+    call = LiveCall("Look", "shop.find", Raw(b'{"args":["tea"],"kwargs":{}}'))
+    async with there.watch_live({RUN: 3}) as watch:
+        watch.hear_calls()
+        await anyio.sleep(0.1)
+        here.voices.begin(RUN, "look", 0, call)
+        with anyio.fail_after(SOON_S):
+            async for item in watch:
+                if isinstance(item, Began):
+                    break
+
+    assert (item.step, item.call.tool, bytes(item.call.input)) == (
+        "look",
+        "shop.find",
+        bytes(call.input),
+    )
 
 
 async def test_a_long_text_of_any_letters_comes_whole(

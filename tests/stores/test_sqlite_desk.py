@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,12 +17,22 @@ from midflight.inputs import wall_clock
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_ledger import Ledger
 from midflight.stores.sqlite_writer import Job, Writer
-from midflight.stores.turnstile import Turnstile
+from midflight.stores.turnstile import turnstile_of_files
 
 pytestmark = pytest.mark.anyio
 
 HERE = threading.get_ident()
 PATIENCE_S = 5.0
+
+
+class Always:
+    """A file that is never lost."""
+
+    def look_before(self) -> None: ...
+
+    def look_after(self) -> None: ...
+
+    def look_at_failure(self, error: sqlite3.Error) -> None: ...
 
 
 class Desk:
@@ -51,11 +62,11 @@ class Desk:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        with closing(Turnstile(self.path.parent)) as turnstile:
+        with turnstile_of_files(self.path.parent) as turnstile:
             prepare(self.path, turnstile, 1.0)
             with closing(connect(self.path, writes=True, busy_s=0)) as db:
                 self.writer = Writer(
-                    Ledger(db, wall_clock, lambda driver: True),
+                    Ledger(db, wall_clock, lambda driver: True, Always()),
                     turnstile,
                     explain=lambda error: explain(self.path, error),
                     announce=self.announce,

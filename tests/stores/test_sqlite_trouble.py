@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
 import sqlite3
@@ -26,10 +25,11 @@ from midflight.kernel.events import PlanSet
 from midflight.kernel.phases import Phase
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite_file import connect, prepare
-from midflight.stores.turnstile import Turnstile
+from midflight.stores.turnstile import turnstile_of_files
 from stores.passing import let_pass
 from stores.programs import command, environment
 from stores.runs import OLGA, cancel, pause, positions, read_all, running, start
+from stores.turns import turn_of_another
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +136,7 @@ async def test_nobody_else_on_the_machine_may_read_the_store(path: Path) -> None
             await running(store)
             beside = path.with_name("journals.db.d")
             files = [*path.parent.glob("journals.db*"), *beside.rglob("*")]
-            assert {file.name for file in files} >= {"journals.db", "journals.db-wal", "gate"}
+            assert {file.name for file in files} >= {"journals.db", "journals.db-wal", "watchers"}
             open_to_others = [file.name for file in files if file.stat().st_mode & 0o077]
     finally:
         os.umask(mask)
@@ -145,7 +145,7 @@ async def test_nobody_else_on_the_machine_may_read_the_store(path: Path) -> None
 
 
 def test_what_only_reads_cannot_write(path: Path) -> None:
-    with closing(Turnstile(path.parent)) as turnstile:
+    with turnstile_of_files(path.parent) as turnstile:
         prepare(path, turnstile, 1.0)
     with (
         closing(connect(path, writes=False, busy_s=1.0)) as reading,
@@ -160,15 +160,10 @@ async def test_a_caller_that_gives_up_at_the_turnstile_has_truly_appended_nothin
 ) -> None:
     async with SqliteStore.open(path) as store:
         await running(store)
-        gate = os.open(path.with_name("journals.db.d") / "gate", os.O_RDWR)
-        fcntl.flock(gate, fcntl.LOCK_EX)  # another process, stopped in the middle of a turn
-        try:
-            with monkeypatch.context() as impatient:
-                impatient.setattr(store._writer, "_wait_max_s", 0.4)
-                with pytest.raises(StoreBusy, match="Nothing was appended"):
-                    await cancel(store)
-        finally:
-            os.close(gate)
+        with turn_of_another(path), monkeypatch.context() as impatient:  # who was stopped in it
+            impatient.setattr(store._writer, "_wait_max_s", 0.4)
+            with pytest.raises(StoreBusy, match="Nothing was appended"):
+                await cancel(store)
 
         await pause(store)
         assert (await store.row("r-1")).phase == Phase.PAUSING
@@ -180,7 +175,7 @@ async def test_who_was_frozen_does_not_say_that_another_process_kept_the_store_b
     """Its clock has gone on without it, and its writer had no more time than it had itself."""
     async with SqliteStore.open(path, wait_max_s=20) as store, anyio.create_task_group() as tasks:
         await running(store)
-        with closing(Turnstile(path.with_name("journals.db.d"))) as other, other.passed():
+        with turn_of_another(path):
             tasks.start_soon(pause, store)
             writer = store._writer
             with anyio.fail_after(40):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,13 +12,16 @@ from msgspec import Raw
 
 from midflight.errors import StoreUnavailable
 from midflight.kernel.events import PlanSet, StepSettled
+from midflight.kernel.machine import State
 from midflight.kernel.record import Event
 from midflight.stores import sqlite_writer
 from midflight.stores.base import Append
 from midflight.stores.codec import INLINE_MAX
 from midflight.stores.sqlite import SqliteStore
+from midflight.stores.sqlite_hold import DOOR, GATE
 from midflight.stores.sqlite_ledger import Ledger
 from stores.runs import Driver, decision, positions, read_all, running
+from stores.turns import locked_by_another
 
 pytestmark = pytest.mark.anyio
 
@@ -40,9 +41,9 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     append = Ledger.append
 
-    def noted(ledger: Ledger, wanted: Append) -> object:
+    def noted(ledger: Ledger, wanted: Append, folded: dict[str, State] | None) -> object:
         seen.append("loop" if threading.get_ident() == HERE else "thread")
-        return append(ledger, wanted)
+        return append(ledger, wanted, folded)
 
     monkeypatch.setattr(Ledger, "append", noted)
     return seen
@@ -128,20 +129,18 @@ async def test_after_a_slow_commit_the_thread_has_the_next_ones(
     assert writers == ["loop", "thread", "thread", "thread", "thread"]
 
 
-@pytest.mark.parametrize("lock", ["gate", "door"], ids=["has its turn", "waits for its turn"])
+@pytest.mark.parametrize("lock", [GATE, DOOR], ids=["has its turn", "waits for its turn"])
 async def test_while_another_process_is_before_us_the_thread_waits_for_our_turn(
-    store: SqliteStore, writers: list[str], tmp_path: Path, lock: str
+    store: SqliteStore, writers: list[str], tmp_path: Path, lock: int
 ) -> None:
     driving = await warm(store)
     writers.clear()
-    other = os.open(tmp_path / "journals.db.d" / lock, os.O_RDWR)
-    fcntl.flock(other, fcntl.LOCK_EX)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(driving.decides, plan(1))
-        await anyio.sleep(0.05)
-        assert writers == []
-        os.close(other)
+        with locked_by_another(tmp_path / "journals.db", lock):
+            tasks.start_soon(driving.decides, plan(1))
+            await anyio.sleep(0.05)
+            assert writers == []
 
     assert writers == ["thread"]
 

@@ -16,7 +16,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from midflight import Control, Performed, Run, Who, agent, local, tool
+import midflight
+from midflight import Control, EffectRecord, Run, Who, agent, local, tool
+from midflight.errors import InvalidRequest, to_install
 from midflight.kernel.phases import Role
 from midflight.overriding import override
 from midflight.run import Agent
@@ -33,7 +35,7 @@ async def look(what: str) -> str:
     return what.upper()
 
 
-def take_away(_made: Performed) -> None:
+def take_away(_made: EffectRecord) -> None:
     pass
 
 
@@ -214,6 +216,24 @@ async def test_who_comes_late_tells_what_is_new_and_who_leaves_early_what_was_so
         await control.ended(run)
 
 
+async def test_a_client_of_a_store_is_traced_and_a_client_of_a_server_is_refused(
+    tmp_path: Path,
+) -> None:
+    told = Told()
+    async with (
+        midflight.open("memory:", agents=[child], workdir=tmp_path) as client,
+        tracing(client, provider=told.provider),
+    ):
+        run = await client.start(child, "help")
+        assert await run.result() == "HELP"
+    assert told.names == ["Look around", "run child"]
+
+    async with midflight.connect("http://127.0.0.1:9") as client:
+        with pytest.raises(InvalidRequest, match=r"midflight\.open"):
+            async with tracing(client, provider=told.provider):
+                pass
+
+
 async def test_what_began_before_and_ends_now_is_told_with_its_own_beginning(
     tmp_path: Path,
 ) -> None:
@@ -282,4 +302,4 @@ def test_without_the_package_the_extra_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip().endswith("pip install 'midflight[otel]'")
+    assert done.stdout.strip().endswith(to_install("otel"))

@@ -53,6 +53,32 @@ def test_half_of_an_answer_does_not_become_the_answer(typed: str, schema: Any) -
         plain(typed, schema)
 
 
+OPEN = {"anyOf": [{"enum": ["red", "green"]}, {"type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("typed", "schema", "meant"),
+    [
+        ("aprove", APPROVAL, "approve"),
+        ("Approved ", APPROVAL, "approve"),
+        ("reject!", APPROVAL, "reject"),
+        ("gren", OPEN, "green"),
+        ("gren", {"enum": ["red", "green"]}, "green"),
+    ],
+)
+def test_a_word_that_is_nearly_a_choice_is_asked_back_and_not_taken_for_words(
+    typed: str, schema: Any, meant: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=f"did you mean {meant}\\?.*Nothing was answered"):
+        plain(typed, schema)
+
+
+@pytest.mark.parametrize("typed", ["later", "not approve", "approve it on Friday", "blue"])
+def test_other_words_are_taken_as_words(typed: str) -> None:
+    assert plain(typed, APPROVAL) == {"respond": typed}
+    assert plain(typed, OPEN) == typed
+
+
 @pytest.mark.parametrize("schema", [SHORT, {"anyOf": [SHORT, {"type": "null"}]}], ids=str)
 def test_where_only_a_text_is_taken_its_length_is_what_is_wrong(schema: Any) -> None:
     assert plain("[urgent] only", schema) == "[urgent] only"  # for the schema to refuse

@@ -47,17 +47,24 @@ def test_no_two_states_of_a_step_share_a_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "converses", "says"),
+    ("phase", "reads", "says"),
     [
-        (Phase.RUNNING, False, "read at the next safe point"),
-        (Phase.PAUSED, False, "read when it goes on"),
+        (Phase.RUNNING, True, "read at the next safe point"),
+        (Phase.RUNNING, False, "kept; it is not known to read while it works"),
+        (Phase.PAUSED, True, "read when it goes on"),
+        (Phase.PAUSED, False, "kept; it is not known to read while it works"),
+        (Phase.CANCELLING, True, "kept in the thread"),
         (Phase.CANCELLING, False, "kept in the thread"),
         (Phase.DONE, False, "nobody reads it until a run starts"),
-        (Phase.DONE, True, "starts the next run"),
     ],
 )
-def test_who_writes_is_told_when_it_is_read(phase: Phase, converses: bool, says: str) -> None:
-    assert looks.read_when(a_sheet(phase=phase), converses=converses) == says
+def test_who_writes_is_told_when_it_is_read(phase: Phase, reads: bool, says: str) -> None:
+    assert looks.read_when(a_sheet(phase=phase, reads_messages=reads), converses=False) == says
+
+
+def test_who_writes_where_an_agent_converses_starts_the_next_run_after_its_end() -> None:
+    sheet = a_sheet(phase=Phase.DONE, reads_messages=True)
+    assert looks.read_when(sheet, converses=True) == "starts the next run"
 
 
 @pytest.mark.parametrize(

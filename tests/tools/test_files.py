@@ -20,8 +20,8 @@ from midflight.tools.base import (
     REGISTRY,
     ChangedSince,
     Done,
+    EffectRecord,
     NotDone,
-    Performed,
     Tool,
     ToolFailed,
     ToolRefused,
@@ -58,17 +58,17 @@ def space(folder: Path, request: pytest.FixtureRequest) -> Workspace:
 
 def undo(declared: Tool, key: str, result: Any = None, *args: Any, **kwargs: Any) -> None:
     assert declared.undo is not None
-    declared.undo(Performed(key, list(args), kwargs, result))
+    declared.undo(EffectRecord(key, list(args), kwargs, result))
 
 
 def check(declared: Tool, key: str, *args: Any, **kwargs: Any) -> Any:
     assert declared.check is not None
-    return declared.check(Performed(key, list(args), kwargs))
+    return declared.check(EffectRecord(key, list(args), kwargs))
 
 
 def leaves(declared: Tool, *args: Any, **kwargs: Any) -> Any:
     assert declared.leaves is not None
-    return declared.leaves(Performed("k", list(args), kwargs))
+    return declared.leaves(EffectRecord("k", list(args), kwargs))
 
 
 def visible(folder: Path) -> list[str]:

@@ -355,4 +355,4 @@ def test_without_the_extra_it_says_which_one_is_missing() -> None:
     code = "import sys; sys.modules['httpcore'] = None; import midflight.tools.http"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert "pip install 'midflight[http]'" in done.stderr
+    assert "pip install './midflight[http]'" in done.stderr

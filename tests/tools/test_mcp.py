@@ -16,7 +16,7 @@ import pytest
 
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.kernel.phases import Effect
-from midflight.tools.base import Tool, ToolFailed, ToolRefused
+from midflight.tools.base import EffectName, Tool, ToolFailed, ToolRefused
 from midflight.tools.mcp import McpServer
 from midflight.tools.secret import Secret
 from midflight.tools.specs import parse, spec
@@ -27,7 +27,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SERVER = str(HERE / "mcp_server.py")
 OWNER = str(HERE / "mcp_owner.py")
-READS = dict.fromkeys(("search", "much", "picture", "environment", "fail"), "read")
+READS: dict[str, EffectName] = dict.fromkeys(
+    ("search", "much", "picture", "environment", "fail"), "read"
+)
 
 
 def stand_in(folder: Path, name: str, *words: str, **options: object) -> McpServer:
@@ -316,4 +318,4 @@ def test_without_the_extra_it_says_which_one_is_missing() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
 
-    assert "pip install 'midflight[mcp]'" in missing.stderr
+    assert "pip install './midflight[mcp]'" in missing.stderr

@@ -26,7 +26,7 @@ from tui.screen import Screen, looking
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
-def worker(stage: Stage, **declared: object) -> Agent:
+def worker(stage: Stage, **declared: Any) -> Agent:
     """Three steps; the middle one waits for its cue and speaks meanwhile."""
     make = stage.writer()
 
@@ -38,7 +38,7 @@ def worker(stage: Stage, **declared: object) -> Agent:
 
     say = tool(effect="read", name=f"{stage.name}.say")(speak)
 
-    @agent("worker", **declared)  # type: ignore[arg-type]
+    @agent("worker", **declared)
     async def works(run: Run) -> str:
         await run.plan("Fetch the list", "Score each", "Write it down")
         await run.step("Fetch the list", make, "list")
@@ -242,6 +242,21 @@ async def test_an_approval_can_be_edited_before_it_is_given(driving: Open) -> No
             line.value = line.value.replace("mail", "letter")  # type: ignore[attr-defined]
             await screen.press("enter")
             await screen.until("Done", "made letter")
+
+
+async def test_a_card_shows_every_argument_of_what_is_to_be_approved_on_a_line_of_its_own(
+    driving: Open,
+) -> None:
+    @agent("asker")
+    async def asks(run: Run) -> str:
+        details = {"to": "Ada", "reason": "word " * 70, "amount": 700}
+        return (await run.approve("May it be wired?", details=details)).decision
+
+    async with driving(asks) as control:
+        run = await control.start("asker", "")
+        async with looking(control, run) as screen:
+            await screen.until("May it be wired?", "to: Ada", "amount: 700", "Approve - Do it")
+        await control.cancel(run, now=True)
 
 
 async def test_a_run_at_its_cap_is_raised_and_goes_on(driving: Open) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kernel.journals import Run
+from kernel.journals import Run, running
+from midflight.kernel import events as e
 from midflight.sheets import RunBook
 from midflight.sheets.shapes import Background
 from midflight.tui import pictures
@@ -18,7 +19,27 @@ def test_a_run_in_the_background_that_was_deleted_is_drawn_as_that() -> None:
         book.take(record)
     gone = Background("r-2", "Check the figures", "purged", 0.0, 7.0, "")
 
-    drawn = pictures.steps(replace(book.sheet(), background=[gone]), {}, 9.0, 60, tones(DARK))
+    drawn = pictures.steps(replace(book.sheet(), background=[gone]), {}, 9.0, 60, tones(DARK)).text
 
     assert "· Check the figures" in drawn.plain
     assert drawn.plain.rstrip().endswith("Deleted, beside")
+
+
+def test_of_a_plan_with_thousands_of_steps_the_part_around_the_running_one_is_shown() -> None:
+    run = running()
+    run.append(e.PlanSet(epoch=1, steps=tuple(f"Part {number:04}" for number in range(1, 2001))))
+    for number in range(1, 701):
+        name = f"Part {number:04}"
+        run.append(e.StepSettled(epoch=1, step=f"{name}#1", name=name))
+    book = RunBook(run.state.journal)
+    for record in run.records:
+        book.take(record)
+
+    shown, current = pictures.steps(book.sheet(), {}, 9.0, 60, tones(DARK))
+
+    lines = shown.plain.splitlines()
+    assert current is not None
+    assert shown.plain[current:].startswith(" ◐ Part 0701")
+    assert lines[0] == "  … 400 earlier steps"
+    assert lines[-1] == "  … 1,200 more steps"
+    assert len(lines) == pictures.STEPS_MAX + 2

@@ -74,7 +74,7 @@ def open_page(playwright: Playwright, url: str, sound: Path) -> Iterator[tuple[P
     root = url.partition("/#")[0]
     begun = context.request.post(
         f"{root}/v1/runs",
-        headers={"x-midflight": "1", "content-type": "application/json"},
+        headers={"x-midflight": "1", "content-type": "application/json", **secret_of(page)},
         data=json.dumps({"agent": "clerk", "brief": "Get ready"}),
     )
     run = begun.json()["run"]
@@ -96,10 +96,16 @@ def open_page(playwright: Playwright, url: str, sound: Path) -> Iterator[tuple[P
     browser.close()
 
 
+def secret_of(page: Page) -> dict[str, str]:
+    """The half of the session that the page keeps; the cookie goes along by itself."""
+    return {"x-midflight-page": str(page.evaluate("localStorage.getItem('midflight-page:/')"))}
+
+
 def lines_of(page: Page, root: str) -> list[dict[str, Any]]:
     run = page.url.rpartition("/")[2]
-    thread = page.context.request.get(f"{root}/v1/runs/{run}").json()["thread"]
-    told = page.context.request.get(f"{root}/v1/threads/{thread}/transcript").json()
+    ask, headers = page.context.request.get, secret_of(page)
+    thread = ask(f"{root}/v1/runs/{run}", headers=headers).json()["thread"]
+    told = ask(f"{root}/v1/threads/{thread}/transcript", headers=headers).json()
     return list(told["lines"])
 
 
@@ -107,7 +113,8 @@ def open_line(page: Page) -> Locator:
     """Talk, on a server whose engines are loaded: the microphone's file begins with the call."""
     page.evaluate(
         """() => new Promise((ready) => {
-            const line = new WebSocket(`ws://${location.host}/v1/threads/t-before/voice`);
+            const line = new WebSocket(`ws://${location.host}/v1/threads/t-before/voice`, [
+                "midflight", `midflight.page.${localStorage.getItem("midflight-page:/")}`]);
             line.onmessage = () => { line.close(); ready(); };
         })"""
     )

@@ -530,14 +530,14 @@ async def test_who_may_only_look_may_not_talk(tmp_path: Path) -> None:
 
 async def test_a_machine_without_engines_says_what_is_missing(tmp_path: Path) -> None:
     def missing() -> Engines:
-        raise SpeechFailed("espeak-ng", "is not here; pip install 'midflight[voice]' brings it")
+        raise SpeechFailed("espeak-ng", "is not here; pip install './midflight[voice]' brings it")
 
     async with exchange(tmp_path, clerk("thirteen"), missing) as there, there.call() as phone:
         with anyio.fail_after(20):
             while not phone.troubles():  # noqa: ASYNC110 - it comes by the socket
                 await anyio.sleep(0.005)
 
-        assert "pip install 'midflight[voice]'" in phone.troubles()[0]
+        assert "pip install './midflight[voice]'" in phone.troubles()[0]
 
 
 async def test_a_page_is_told_whether_one_can_talk_here(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import anyio
@@ -509,7 +510,10 @@ async def test_the_audit_has_every_act_and_how_long_was_talked(
         async with on_the_line(clerk, tmp_path) as (_, call), call() as there:
             await there.say("Count please", 0.8)
             await there.rests()
+            links = await there.control.store.audit_page()
 
+    found = [json.loads(link.record) for link in links]
+    assert [(r["by"], r["door"], r["outcome"]) for r in found] == [("ann", "voice", "done")]
     act, over = (vars(record) for record in caplog.records if record.name == "midflight.audit")
     assert (act["by"], act["channel"], act["act"], act["refused"]) == ("ann", "voice", "say", False)
     assert act["target"] == {"thread": THREAD}

@@ -55,6 +55,62 @@ async def test_a_question_is_read_out_and_yes_approves(tmp_path: Path) -> None:
         assert await there.said_by_agent() == ["It was approved by ann."]
 
 
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        ({"to": "Ada", "amount": 700}, "amount 700, to Ada."),
+        ({"text": "a long memo " * 40}, "The details are on the screen"),
+    ],
+)
+async def test_the_values_of_a_question_are_said_before_it_or_it_is_said_where_they_are(
+    tmp_path: Path, details: dict[str, object], told: str
+) -> None:
+    @agent(converses=True)
+    async def cautious(run: Run) -> str:
+        await run.approve("May I pay?", details=details)
+        return "paid"
+
+    voice = PlainSynthesiser()
+    async with talking(cautious, folder=tmp_path, synthesiser=voice) as there:
+        await there.say("Pay her")
+        await there.rests()
+        asked = " ".join(voice.asked)
+        assert told in asked
+        assert asked.index(told) < asked.index("May I pay?")
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"text": "a long memo " * 40},
+        {"to": "ada\u200b", "amount": 700},
+        {"payments": [{"to": "ada"}, {"to": "eve"}]},
+    ],
+    ids=["too long", "hidden", "of several parts"],
+)
+async def test_a_yes_to_what_cannot_be_read_out_whole_is_not_taken_and_a_no_is(
+    tmp_path: Path, details: dict[str, object]
+) -> None:
+    @agent(converses=True)
+    async def cautious(run: Run) -> str:
+        said = await run.approve("May I pay?", details=details)
+        await run.say(f"It was {said.decision}ed.")
+        return "over"
+
+    voice = PlainSynthesiser()
+    async with talking(cautious, folder=tmp_path, synthesiser=voice) as there:
+        await there.say("Pay her")
+        await there.rests()
+        await there.say("Yes")
+        await there.rests()
+
+        assert len((await front_of(there)).questions) == 1
+        assert any("Read it on a screen" in each for each in voice.asked)
+        await there.say("No")
+        await there.rests()
+        assert await there.said_by_agent() == ["It was rejected."]
+
+
 @agent(converses=True)
 async def careful(run: Run) -> str:
     approval = await run.approve("Your memo goes to all of the board. May I send it?")
@@ -71,6 +127,29 @@ async def test_a_firm_yes_over_the_question_answers_it_and_a_polite_one_does_not
         await there.say("right", 0.4)
         assert there.line.taking.floor is Floor.SPEAKING
         await there.say("Yes", 0.4)
+        await there.rests()
+
+        assert await there.said_by_agent() == ["It was approved."]
+
+
+async def test_a_yes_before_all_values_were_heard_is_not_taken_and_they_are_read_again(
+    tmp_path: Path,
+) -> None:
+    @agent(converses=True)
+    async def cautious(run: Run) -> str:
+        details = {"to": "Ada and Bob and Carl and Dora and Eve", "amount": 700}
+        said = await run.approve("May I pay?", details=details)
+        await run.say(f"It was {said.decision}d.")
+        return "over"
+
+    async with talking(cautious, folder=tmp_path) as there:
+        await there.say("Pay them")
+        await there.hears(8)
+        await there.say("Yes", 0.4)
+        await there.rests()
+        assert (await front_of(there)).questions
+        assert there.spoken().count("This is about: amount 700") == 2
+        await there.say("Yes")
         await there.rests()
 
         assert await there.said_by_agent() == ["It was approved."]

@@ -13,9 +13,10 @@ const AGAIN_MS = [300, 1000, 2000];
 
 /** Press a verb of a run. Gives what the server said, or null when it was refused or waits for the line. */
 export async function press(
-  run: RunSheet, verb: string, body: Record<string, unknown>, label: string, draft?: Draft,
+  run: RunSheet, verb: string, body: Record<string, unknown>, label: string, draft?: Draft, layer?: Press["layer"],
 ): Promise<Accepted | null> {
-  const one: Press = { run: run.run, verb, body, key: newKey(), at: Date.now(), label, ...(draft ? { draft } : {}) };
+  const typed = { ...(draft ? { draft } : {}), ...(layer ? { layer } : {}) };
+  const one: Press = { run: run.run, verb, body, key: newKey(), at: Date.now(), label, ...typed };
   if (connection(state()) === "lost") remember(keep(state().presses, one)); // shown at once; it may still get through
   return send(one);
 }
@@ -48,6 +49,7 @@ async function send(one: Press): Promise<Accepted | null> {
     }
     remember(drop(state().presses, one.key));
     say(refusal(error, one.run));
+    openAgain(one);
     return null;
   } finally {
     underWay.delete(one.key);
@@ -55,6 +57,12 @@ async function send(one: Press): Promise<Accepted | null> {
     const { [mark]: _, ...busy } = state().busy;
     set({ busy });
   }
+}
+
+/** What was typed and is refused stays where it was typed, to be put right or sent again. */
+function openAgain({ run, layer }: Press): void {
+  const sheet = runSheet(state());
+  if (layer && state().layer === "none" && sheet?.run === run && !ENDED.has(sheet.phase)) set({ layer });
 }
 
 let probing = false;

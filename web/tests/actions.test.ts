@@ -154,6 +154,15 @@ describe("words that go with a press", () => {
     expect(draft(words.place)).toBe(words.text);
   });
 
+  it("are shown again in the form that they were typed into when it is refused", async () => {
+    set({ run: "r-1", layer: "none", world: { ...NOTHING_KNOWN, connection: "live", sheets: { "r-1": run() } } });
+    server.mood = "refuses";
+    await press(run(), "redirect", { text: words.text }, "Redirect", words, "redirect");
+
+    expect(state().layer).toBe("redirect");
+    expect(draft(words.place)).toBe(words.text);
+  });
+
   it("are let go of once it is accepted", async () => {
     await press(run(), "redirect", { text: words.text }, "Redirect", words);
 

@@ -9,7 +9,7 @@ import { offer, run, thread } from "./given";
 
 const seen = (more: Partial<Seen> = {}): Seen => ({ connection: "live", now: 160, operator: false, ...more });
 const labels = (given: Partial<RunSheet>, more: Partial<Seen> = {}): string[] => barOf(run(given), seen(more)).slots.map((slot) => slot.label);
-const asks = { question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: 1000, answerers: [] };
+const asks = { question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: 1000, answerers: [], facts: [] };
 
 describe("the three slots", () => {
   it("keep their order in every state of a run that lives", () => {
@@ -91,6 +91,12 @@ describe("the words of the state", () => {
     expect(said({ phase: "waiting", questions: [asks] })).toBe("Waiting for you: Who?");
     const receipt = { ...run().receipt, lines: [line("undone"), line("to be undone")] };
     expect(said({ phase: "cancelling", receipt })).toBe("Cancelling: Undoing 2 of 2, saving to thread");
+  });
+
+  it("say that nobody drives it, whatever its phase is, and what would let it go on", () => {
+    const after = "it goes on when a process with agent demo runs";
+    expect(said({ undriven_since: 150 })).toBe(`Nobody drives this: It was running; ${after}`);
+    expect(said({ phase: "cancelling", undriven_since: 150 })).toBe(`Nobody drives this: It was cancelling; ${after}`);
   });
 
   it("say that background work goes on while the run is paused", () => {

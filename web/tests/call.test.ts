@@ -10,6 +10,7 @@ class Browser {
   sent: (string | ArrayBuffer)[] = [];
   played: unknown[] = [];
   closed: string[] = [];
+  protocols: string[] = [];
   socket: { onmessage?: (event: { data: unknown }) => void; onclose?: () => void; readyState: number } | null = null;
   port: { onmessage?: (event: { data: unknown }) => void } = {};
   allow: () => void = () => undefined;
@@ -61,7 +62,8 @@ class Browser {
         static OPEN = 1;
         readyState = 1;
         onclose?: () => void;
-        constructor() {
+        constructor(_: URL, protocols: string[]) {
+          browser.protocols = protocols;
           browser.socket = this;
         }
         send = (what: string | ArrayBuffer) => browser.sent.push(what);

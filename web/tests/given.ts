@@ -23,7 +23,7 @@ export const run = (more: Partial<RunSheet> = {}): RunSheet => ({
   in_flight: [], children: {}, notices: [], error: "", preview: Object.fromEntries(VERBS.map((verb) => [verb, offer(verb)])),
   receipt: { run: "r-1", phase: "running", lines: [], saved: [], inherited: [] }, moving_since: 140,
   steps: [step("Read"), step("Check", { status: "running" }), queued("Hold")], done: 1, changes: [], marks: [], spend: [], background: [],
-  result: "", ended_at: null, ended_by: "", failed_step: "", fork_from: null, ...more,
+  result: "", ended_at: null, ended_by: "", failed_step: "", fork_from: null, undriven_since: null, reads_messages: true, ...more,
 });
 
 export const line = (position: number, kind: string, more: Partial<Line> = {}): Line => ({
@@ -36,5 +36,5 @@ export const thread = (more: Partial<ThreadSheet> = {}): ThreadSheet => ({
 
 export const row = (journal: string, head: number, more: Partial<Row> = {}): Row => ({
   journal, kind: "run", head, thread: "t-1", agent: "demo", parent: "", title: journal, phase: "running", driver: "", epoch: 0,
-  wants_driver: false, open_questions: 0, due_at: null, created_at: 1, updated_at: 1, steps: 0, tokens: 0, usd: 0, ...more,
+  wants_driver: false, open_questions: 0, due_at: null, created_at: 1, updated_at: 1, steps: 0, tokens: 0, usd: 0, undriven: false, ...more,
 });

@@ -13,14 +13,20 @@ const approval = {
 
 describe("a question as a card", () => {
   it("of an approval: facts, approve and reject with what they mean, and two forms", () => {
-    const ways = waysOf(approval);
+    const ways = waysOf(approval, [["to", "ann@example.org"], ["send_at", "noon"]]);
 
     expect(ways.buttons).toEqual([
       { value: "approve", label: "Approve", consequence: "Do it" },
       { value: "reject", label: "Reject", consequence: "Do not do it" },
     ]);
     expect(ways.forms.map((form) => form.label)).toEqual(["Edit", "Respond"]);
-    expect(ways.facts).toEqual([["To", "ann@example.org"], ["Amount", "80"], ["Express", "Yes"]]);
+    expect(ways.facts).toEqual([["To", "ann@example.org"], ["Send at", "noon"]]);
+  });
+
+  it("shows what has no name as a text, and leaves out nothing of any value", () => {
+    const long = `${"a long value ".repeat(2000)}\nwith its lines`;
+
+    expect(waysOf(approval, [["", "in words"], ["body", long]])).toMatchObject({ text: "in words", facts: [["Body", long]] });
   });
 
   it("begins an edit with what would be done, each value in its own kind", () => {
@@ -33,7 +39,6 @@ describe("a question as a card", () => {
   it("calls the arguments of a call as its function does, also to edit them", () => {
     const ways = waysOf({ ...approval, "x-details": { args: ["ann@example.org", 3], kwargs: {} }, "x-names": ["send_to"] });
 
-    expect(ways.facts).toEqual([["Send to", "ann@example.org"], ["Argument 2", "3"]]);
     expect(ways.forms[0]!.schema.properties?.["args"]).toEqual({ "x-names": ["send_to"] });
   });
 

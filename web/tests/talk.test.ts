@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { itemsOf, outcomeOf, unheardOf } from "../src/model/talk";
+import { composerHint, itemsOf, outcomeOf, unheardOf } from "../src/model/talk";
 import type { Line, ThreadSheet } from "../src/model/types";
 import { line, run, step, thread } from "./given";
 
@@ -83,5 +83,14 @@ describe("under what was spoken aloud", () => {
   it("stands nothing where all of it was heard, or nothing was spoken", () => {
     expect(unheardOf(line(4, "said: text", { text: "One two" }))).toBe("");
     expect(unheardOf(line(5, "said: partial", { text: "Two drafts" }))).toBe("");
+  });
+});
+
+describe("the hint beside the composer", () => {
+  it("promises that a message is read only where the agent is known to read", () => {
+    expect(composerHint(run(), false)).toBe("Read at the next safe point");
+    expect(composerHint(run({ reads_messages: false }), false)).toBe("Kept; it is not known to read while it works");
+    expect(composerHint(run({ phase: "paused" }), false)).toBe("Read when it goes on");
+    expect(composerHint(run({ phase: "cancelling", reads_messages: false }), false)).toBe("Kept in the thread");
   });
 });

@@ -22,6 +22,10 @@ describe("words", () => {
     expect(worked(run({ moving_since: null }), 160)).toBe(121);
   });
 
+  it("stop the clock of a run that nobody drives", () => {
+    expect(worked(run({ undriven_since: 150 }), 3600)).toBe(121);
+  });
+
   it("say where it is", () => {
     expect(place(run())).toBe("step 2 of 3");
     expect(place(run({ steps: [step("a"), step("b")] }))).toBe("2 steps");

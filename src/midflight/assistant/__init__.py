@@ -1,7 +1,7 @@
 """The reference agent: a model, tools, and a loop of one page that you may copy.
 
-Built only on the public API: whatever it can do, an agent of your own can. ``loop.py`` is the
-agent; what it puts together is public too, so that a copy of it needs nothing else.
+It is built only on the public API, so an agent of your own can do all that it can. ``loop.py`` is
+the agent; the parts that it puts together are public too, so that a copy of it needs nothing else.
 """
 
 from midflight.assistant.acting import Acted, act

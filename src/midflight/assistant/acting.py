@@ -1,4 +1,4 @@
-"""One batch of tool calls: looks at once, effects one after the other, a result for each."""
+"""One batch of tool calls: reads at the same time, effects one after the other, a result each."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from midflight.errors import InvalidRequest, NotPlainData, PayloadTooLarge, Refu
 from midflight.models.base import ToolCall
 from midflight.run import Redirected, Run
 from midflight.tools.base import Tool, declared
-from midflight.tools.specs import parse
+from midflight.tools.specs import parsed
 
 ARGUMENTS_MAX = 250_000  # characters; a journal takes no more than 1 MB at once
 REFUSED_SHOWN = 200  # characters of the arguments of a call that could not be made
-UNTRUSTED = "It was planned after reading somebody who may not direct this work."
+UNTRUSTED = "It was planned after reading words of somebody who may not direct this work."
+OUTSIDE = "It leaves this machine."
 
 
 SoFar = Callable[[str], None]
 
 
 class Acted(Struct):
-    """The results, in the order of the calls; and the new course, if it has changed meanwhile."""
+    """The results, in the order of the calls; and the new brief, if a redirect came meanwhile."""
 
     results: list[str]
+    strangers: list[str]  # for each: the tool's name, if strangers may have written the result
     redirected: Redirected | None = None
 
 
@@ -40,17 +42,21 @@ async def act(
     run: Run, profile: Profile, calls: Sequence[ToolCall], *, untrusted: bool = False
 ) -> Acted:
     """Make the calls that a model wants. Each gets a result, whatever becomes of it."""
-    acted = Acted([SKIPPED] * len(calls))
+    acted = Acted([SKIPPED] * len(calls), [""] * len(calls))
 
     async def one(number: int) -> None:
         def so_far(text: str) -> None:
             acted.results[number] = text
 
+        called = profile.tools.get(calls[number].name)
+        if called is not None and called.untrusted:
+            await run.distrust(called.name)  # before the call: a cancel may come during it
+            acted.strangers[number] = called.name
         try:
             so_far(await perform(run, profile, calls[number], so_far, untrusted=untrusted))
         except Redirected as redirected:
             if redirected.in_doubt:
-                so_far(IN_DOUBT)
+                so_far(redirected.cut or IN_DOUBT)
             acted.redirected = redirected
 
     for batch in _batches(profile, calls):
@@ -63,7 +69,7 @@ async def act(
 
 
 def _batches(profile: Profile, calls: Sequence[ToolCall]) -> Iterator[list[int]]:
-    """Looks in a row go together; everything else goes alone."""
+    """Yield the calls in batches: reads in a row go together, everything else goes alone."""
     batch: list[int] = []
     for number, call in enumerate(calls):
         called = profile.tools.get(call.name)
@@ -92,7 +98,7 @@ async def perform(
         size = f"its arguments have {len(call.arguments):,} characters, more than {ARGUMENTS_MAX:,}"
         return await _refused(run, call, f"{size}. Do it in parts. Nothing was done.")
     try:
-        arguments = parse(called or action.tool, call.arguments)  # type: ignore[union-attr]
+        arguments = await parsed(called or action.tool, call.arguments)  # type: ignore[union-attr]
     except InvalidRequest as error:
         return await _refused(run, call, str(error))
     if called is None:
@@ -102,8 +108,8 @@ async def perform(
     if verdict.action == "stop":
         return await _refused(run, call, f"not done: {verdict.why}")
     reasons = [verdict.why] if verdict.action == "ask" else []
-    if untrusted and called.effect in {"write", "once"}:
-        reasons.append(UNTRUSTED)
+    if untrusted and (called.outside or called.effect in {"write", "once"}):
+        reasons += [OUTSIDE, UNTRUSTED] if called.outside else [UNTRUSTED]
     if reasons:
         own = [called.approval] if isinstance(called.approval, str) else []
         called = replace(called, approval=" ".join([*own, *reasons]))
@@ -141,7 +147,7 @@ async def _step(
 ) -> str:
     while True:
         try:
-            return as_text(await run.call(title(called, arguments), called, arguments))
+            return as_text(await run.step(title(called, arguments), called, **arguments))
         except StepFailed as failed:
             if profile.on_error == "model":
                 return f"Error: {failed}"
@@ -153,7 +159,7 @@ async def _step(
 
 
 def title(called: Tool, arguments: dict[str, Any]) -> str:
-    """What people see: ``read_file: notes.md``."""
+    """Return the title of a call that people see, such as ``read_file: notes.md``."""
     name = called.noun or called.name.rpartition(".")[2]
     texts = [value for value in arguments.values() if isinstance(value, str)]
     first = next(filter(None, texts), "")
@@ -161,9 +167,9 @@ def title(called: Tool, arguments: dict[str, Any]) -> str:
 
 
 def refusing(why: str) -> Tool:
-    """A call that cannot be made fails as a step, where people see it.
+    """Return a tool that fails with ``why``, so that people see a call that cannot be made.
 
-    The words are no argument of it: they change when the tools do, and it is still the same step.
+    ``why`` is no argument of the step: it changes with the tools, and the step stays the same.
     """
 
     async def refuse(arguments: str) -> NoReturn:

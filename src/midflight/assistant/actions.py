@@ -1,4 +1,4 @@
-"""What the model may do with its own run: plan, ask, hand over, delegate."""
+"""Actions of the model on its own run: plan, ask, hand over, delegate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Action(Struct, frozen=True):
     """A tool that is no step: its function gets the run, and its arguments by name.
 
     One that hands work on ``passes_trust``: it gets ``untrusted`` too, which says whether the model
-    has read somebody who may not direct this work.
+    has read words of somebody who may not direct this work.
     """
 
     name: str

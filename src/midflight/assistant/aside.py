@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from midflight.assistant.overview import overview
+from midflight.assistant.overview import is_trusted, overview
 from midflight.assistant.policy import Policy
 from midflight.assistant.thinking import Thought, thinking
 from midflight.conversation import Spoken
@@ -19,10 +19,15 @@ SYSTEM = (
 
 
 async def answer(run: Run, model: Model, policy: Policy) -> str:
-    """Answer the question that is this run's brief. What a policy asks about is not said here."""
+    """Answer the question that is this run's brief; leave out words that a policy asks about."""
     seen = run.input or {}
     said = msgspec.convert(seen.get("transcript", []), list[Spoken])
-    work = overview(seen.get("brief", ""), seen.get("status", ""), seen.get("plan", []), said)
+    if seen.get("untrusted"):
+        await run.distrust("the run that is asked about")
+    elif not all(map(is_trusted, said)):
+        await run.distrust("what was said in the thread")
+    brief, status, plan = seen.get("brief", ""), seen.get("status", ""), seen.get("plan", [])
+    work = overview(brief, status, plan, said, key=run.id)
     prompt = Prompt(SYSTEM, (Turn("user", f"{work}\n\nThe question: {run.brief}"),), max_tokens=600)
     thought: Thought = await run.step("Answer", thinking(model, prompt, policy, noun="an answer"))
     return thought.unless_asked.words  # said in the thread by the run's end, once

@@ -1,4 +1,4 @@
-"""What a policy wants somebody's consent to: words that would be said, an action to be made."""
+"""Asking a person for consent, where a policy wants it: to words, or to an action."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN_MAX = 50_000  # bytes; a question shows no more, and nobody consents to wh
 
 
 async def consent_to_words(run: Run, thought: Thought) -> Thought | Approval:
-    """The thought as it may be said: as it is, edited or stopped; or what to tell the model."""
+    """Return the thought as it may be said, edited or stopped; or what to tell the model."""
     text = thought.reply.text
     if len(text.encode()) > SHOWN_MAX:
         return thought.unless_asked
@@ -36,7 +36,7 @@ async def consent_to_words(run: Run, thought: Thought) -> Thought | Approval:
 async def consent_to_action(
     run: Run, called: Tool, arguments: dict[str, Any], why: str
 ) -> dict[str, Any] | str:
-    """The arguments to make it with; or, in words, why it is not made."""
+    """Return the arguments of an action that may be made; or, in words, why it may not."""
     said = await run.approve(f"May this be done: {called.name}? {why}", details=arguments)
     match said.decision:
         case "approve":

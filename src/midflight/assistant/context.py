@@ -1,7 +1,7 @@
-"""What the model sees: one conversation, in which every tool call has exactly one result.
+"""The conversation that the model sees, in which every tool call has exactly one result.
 
-Plain data, so that a snapshot can hold it. It is built only from what the run was given (steps,
-messages, redirects), so it is the same after a crash as before.
+It is plain data, so that a snapshot can hold it. It is built only from what the run was given
+(steps, messages, redirects), so it is the same after a crash as before.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from midflight.assistant.profile import Profile
-from midflight.assistant.words import TRUSTED, by_role, cut
-from midflight.conversation import BACKGROUND, Message, Spoken
+from midflight.assistant.words import STRANGER, TRUSTED, by_role, cut, name, quoted
+from midflight.conversation import BACKGROUND, REPORT, Message, Spoken
 from midflight.models.base import Prompt, Reply, ToolCall, Turn
 
 RESULT_MAX = 16_000  # characters of one tool result that a model is shown
@@ -26,24 +26,39 @@ BEFORE = "[This conversation began earlier.]"
 
 
 class Conversation(Struct):
-    """The turns so far, and whether somebody was read who may look but not direct."""
+    """The turns so far, and whether words of strangers were read, or words made from them.
+
+    ``key`` is the run's id, from which the delimiters of quotes are made. ``stranger`` names the
+    first source that may not direct this work; ``untrusted`` never becomes false again.
+    """
 
     turns: list[Turn] = field(default_factory=list)
     brief: str = ""
     untrusted: bool = False
+    stranger: str = ""
+    key: str = ""
     unsummed: int = 0  # characters that the model could not sum up
-    no_profile: str = ""  # a name that a redirect has given, and people were told is none
+    no_profile: str = ""  # a redirect's name for a profile that does not exist, as people were told
     notices: int = 0  # of the run's, that were passed on
     renamed: int = 0  # calls whose id the model had used before
 
     @classmethod
     def opened(
-        cls, brief: str, earlier: Iterable[Spoken] = (), *, untrusted: bool = False
+        cls, brief: str, earlier: Iterable[Spoken] = (), *, untrusted: str = "", key: str = ""
     ) -> Conversation:
-        """The beginning: what was said before, and what is wanted now."""
-        talk = cls(brief=brief, untrusted=untrusted)
+        """Return a new conversation: the earlier one of the thread, and the brief.
+
+        ``untrusted`` names the source if the brief itself was made from words of strangers.
+        """
+        talk = cls(brief=brief, key=key)
+        if untrusted:
+            talk._distrust(untrusted)
         for spoken in earlier:
-            if spoken.run:
+            if spoken.kind == REPORT:
+                talk._hear(spoken.run, BACKGROUND, spoken.text)
+            elif spoken.run:
+                if spoken.untrusted:
+                    talk._distrust(f"what was said in {spoken.run}")
                 talk._add(Turn("assistant", spoken.text))
             else:
                 talk._hear(spoken.by, spoken.role, spoken.text)
@@ -53,7 +68,7 @@ class Conversation(Struct):
     # ── what is added ────────────────────────────────────────────────────────────────────────
 
     def replied(self, reply: Reply) -> tuple[ToolCall, ...]:
-        """The model has answered; its calls, each under an id of its own, wait for results."""
+        """Add the model's answer; its calls, each under an id of its own, wait for results."""
         used = {call.id for turn in self.turns for call in turn.calls}
         calls: list[ToolCall] = []
         for call in reply.calls:
@@ -67,14 +82,23 @@ class Conversation(Struct):
             self._add(replace(reply.as_turn(), calls=tuple(calls)))
         return tuple(calls)
 
-    def results(self, calls: Sequence[ToolCall], results: Sequence[str]) -> None:
-        """One result for each call, in their order."""
-        for call, result in zip(calls, results, strict=True):
+    def results(
+        self, calls: Sequence[ToolCall], results: Sequence[str], strangers: Sequence[str] = ()
+    ) -> None:
+        """Add one result for each call, in their order.
+
+        ``strangers`` has the tool's name for each result that strangers may have written.
+        """
+        sources = strangers or [""] * len(calls)
+        for call, result, source in zip(calls, results, sources, strict=True):
             text = cut(result, RESULT_MAX) or "(nothing)"
+            if source:
+                self._distrust(source)
+                text = quoted(self.key, source, text, why=STRANGER)
             self.turns.append(Turn("tool", text, call_id=call.id))
 
     def hear(self, messages: Iterable[Message]) -> bool:
-        """People have written; whether anybody has."""
+        """Add messages of people; return whether there were any."""
         heard = False
         for message in messages:
             self._hear(message.by, message.role, message.text)
@@ -82,32 +106,39 @@ class Conversation(Struct):
         return heard
 
     def redirected(self, brief: str) -> None:
-        """The person has changed the course."""
+        """Add a redirect: the new brief of the run."""
         self.brief = brief
         self._say(f"Change of course. What is wanted now:\n{brief}")
 
     def note(self, notices: Sequence[str]) -> None:
-        """What the run was told: a cap is near, it goes in circles."""
+        """Add the run's new notices, such as that a cap is near or that it goes in circles."""
         for notice in notices[self.notices :]:
             self._say(f"[Notice] {notice}")
         self.notices = len(notices)
 
     def nudge(self, text: str) -> None:
-        """The last answer was of no use; say why."""
+        """Tell the model why its last answer was of no use."""
         self._say(text)
 
     def _hear(self, by: str, role: str, text: str) -> None:
         if role == BACKGROUND:
-            self._say(f"[Report of the background run {by}]\n{text}")
-        else:
-            self.untrusted |= role not in TRUSTED
-            self._say(by_role(by, role, text))
+            self._distrust(f"the report of {by}")
+            report = quoted(self.key, f"the background run {by}", text, why=STRANGER)
+            self._say(f"[Report of the background run {by}]\n{report}")
+            return
+        if role not in TRUSTED:
+            self._distrust(f"a message of {name(by)}")
+        self._say(by_role(self.key, by, role, text))
+
+    def _distrust(self, source: str) -> None:
+        self.untrusted = True
+        self.stranger = self.stranger or source
 
     def _say(self, text: str) -> None:
         self._add(Turn("user", text))
 
     def _add(self, turn: Turn) -> None:
-        """Turns take turns: what one side says in a row is one turn, and people begin."""
+        """Add a turn, joined to the last one if the same side speaks; the first is a user's."""
         if not self.turns and turn.role != "user":
             self.turns.append(Turn("user", BEFORE))
         last = self.turns[-1] if self.turns else None
@@ -120,7 +151,7 @@ class Conversation(Struct):
     # ── what is asked ────────────────────────────────────────────────────────────────────────
 
     def prompt(self, profile: Profile) -> Prompt:
-        """The whole of it, for the model."""
+        """Return the prompt with the whole conversation."""
         return Prompt(
             system=profile.system,
             turns=tuple(self.turns),
@@ -129,7 +160,7 @@ class Conversation(Struct):
         )
 
     def to_sum_up(self, profile: Profile) -> Prompt:
-        """What is to be summed up: all but the last of it, and never half of a call."""
+        """Return a prompt that asks for a summary of all but the last turns; no call is divided."""
         text = "Sum up the work so far for yourself: what is wanted, what is done, what was found, "
         text += "what is left. Names, numbers and paths exactly. This replaces the conversation. "
         text += "Answer in words; call no tool."
@@ -144,7 +175,7 @@ class Conversation(Struct):
         )
 
     def summed_up(self, profile: Profile, summary: str) -> Conversation:
-        """The brief as it was given, and the summary in place of what it sums up."""
+        """Return the brief as it was given, with the summary in place of what it sums up."""
         rest = self.turns[self._cut(profile) :]
         shorter = replace(self, turns=[], unsummed=0)
         shorter._say(self.brief)
@@ -154,18 +185,18 @@ class Conversation(Struct):
         return shorter
 
     def can_be_summed_up(self, profile: Profile) -> bool:
-        """Whether enough would be replaced: what it begins with stays, and what is new."""
+        """Return whether a summary would replace enough: the brief and the last turns stay."""
         return self._cuttable(profile) - self.unsummed > WORTH * profile.context_tokens
 
     def leave_unsummed(self, profile: Profile) -> None:
-        """The model could not: it is asked again when there is more of it."""
+        """Note that the model could not sum it up; it is asked again when there is more."""
         self.unsummed = self._cuttable(profile)
 
     def _cuttable(self, profile: Profile) -> int:
         return sum(map(_size, self.turns[1 : self._cut(profile)]))
 
     def _cut(self, profile: Profile) -> int:
-        """Where the last turns begin: at something said, never between a call and its result."""
+        """Return where the last turns begin: never between a call and its result."""
         place, room = len(self.turns), KEPT * profile.context_tokens
         while place and (room := room - _size(self.turns[place - 1])) >= 0:
             place -= 1

@@ -13,7 +13,7 @@ from midflight.conversation import Choice, TriageView
 from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits
 from midflight.models.base import Model
-from midflight.run import Agent, Run, agent
+from midflight.run import Agent, Mode, Run, agent
 
 LIMITS = Limits(steps=200, seconds=3600.0, tokens=2_000_000, usd=5.0, repeats=3)
 """No run of ours goes on for ever unless somebody says that it may."""
@@ -25,7 +25,7 @@ def assistant(
     name: str,
     profile: Profile,
     *others: Profile,
-    mode: str = "immediate",
+    mode: Mode = "immediate",
     limits: Limits = LIMITS,
     delegates: bool = True,
     triage_model: Model | None = None,

@@ -36,14 +36,14 @@ async def work(run: Run, profiles: Profiles, *, listens: bool = True) -> str:
             profile = profiles.get(run.profile)
             if listens:
                 await _tell_if_missing(run, profiles, talk)
-            talk.note(run.notices())
+            await _take_notice(run, talk)
             thought = await _think(run, profile, talk)
             if thought.words and listens and not thought.reply.calls:
                 await run.say(thought.words)  # first: a redirect may come before it is said
             calls = talk.replied(thought.reply)
             if calls:
                 acted = await act(run, profile, calls, untrusted=talk.untrusted)
-                talk.results(calls, acted.results)
+                talk.results(calls, acted.results, acted.strangers)
                 if acted.redirected is not None:
                     raise acted.redirected
             heard = listens and talk.hear(await run.inbox())
@@ -60,18 +60,27 @@ async def work(run: Run, profiles: Profiles, *, listens: bool = True) -> str:
 
 async def _begin(run: Run, listens: bool) -> Conversation:
     if run.restored is not None:
-        return msgspec.convert(run.restored, Conversation)
-    untrusted = isinstance(run.input, dict) and bool(run.input.get("untrusted"))
+        restored = msgspec.convert(run.restored, Conversation)
+        return replace(restored, key=restored.key or run.id)
+    handed_on = isinstance(run.input, dict) and run.input.get("untrusted")
+    untrusted = "the run that began this one" if handed_on else ""
     earlier = await run.earlier() if listens else ()
-    return Conversation.opened(run.brief, earlier, untrusted=untrusted)
+    return Conversation.opened(run.brief, earlier, untrusted=untrusted, key=run.id)
 
 
 async def _tell_if_missing(run: Run, profiles: Profiles, talk: Conversation) -> None:
-    """A redirect may have named a profile that is not here: people are told, once."""
+    """Tell people, once, that a redirect has named a profile that does not exist."""
     missing = profiles.missing(run.profile)
     if missing and talk.no_profile != run.profile:
         await run.say(missing)
         talk.no_profile = run.profile
+
+
+async def _take_notice(run: Run, talk: Conversation) -> None:
+    """Put on record that strangers were read, and pass on to the model what the run was told."""
+    if talk.untrusted:
+        await run.distrust(talk.stranger or "what was read before")
+    talk.note(run.notices())
 
 
 async def _think(run: Run, profile: Profile, talk: Conversation) -> Thought:
@@ -88,13 +97,13 @@ async def _think(run: Run, profile: Profile, talk: Conversation) -> Thought:
 
 
 def _is_over(thought: Thought) -> bool:
-    """Whether the model has said its last word: there is one, and it is whole."""
+    """Return whether the model is done: its reply has whole words and calls no tool."""
     whole = thought.reply.stop != "length" or thought.verdict.action != "allow"
     return not thought.reply.calls and bool(thought.words) and whole
 
 
 async def _nudge(run: Run, talk: Conversation, thought: Thought, useless: int) -> None:
-    """The model has said nothing, or not all of it. It is told so; in the end, a person is."""
+    """Tell the model that its answer was empty or cut off; after some times ask a person."""
     if useless % USELESS_MAX == 0:
         last = "cut off at the limit of its length" if thought.reply.text else "empty"
         why = f"The model has given no whole answer {useless} times; the last one was {last}."

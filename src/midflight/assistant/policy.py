@@ -1,4 +1,4 @@
-"""Rules of the house: asked before each tool call, and while the model is still speaking."""
+"""Policies: asked before each tool call, and while the model is still speaking."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ ALLOW = Verdict()
 
 
 class Policy(Protocol):
-    """Must be a function of its arguments alone: after a crash it is asked again."""
+    """A policy. It must depend on its arguments alone: after a crash it is asked again."""
 
     def before(self, tool: Tool, arguments: dict[str, Any]) -> Verdict:
-        """Whether this call may be made."""
+        """Return a verdict on a tool call before it is made."""
 
     def on_text(self, text: str) -> Verdict:
-        """Whether this may be said; asked with the text so far, before its last piece is shown."""
+        """Return a verdict on the text so far, before its last piece is shown."""
 
 
 class Open:
     """Allows what the tools themselves allow."""
 
     def before(self, tool: Tool, arguments: dict[str, Any]) -> Verdict:
-        """Always."""
+        """Allow it always."""
         return ALLOW
 
     def on_text(self, text: str) -> Verdict:
-        """Always."""
+        """Allow it always."""
         return ALLOW
 
 
@@ -56,7 +56,7 @@ class Rules(Struct, frozen=True):
     said: Literal["ask", "stop"] = "stop"
 
     def before(self, tool: Tool, arguments: dict[str, Any]) -> Verdict:
-        """By the tool's name."""
+        """Return the verdict that the rules have for the tool's name."""
         if tool.name in self.stop:
             return Verdict("stop", f"{tool.name} is not allowed here")
         if tool.name in self.ask:
@@ -64,7 +64,7 @@ class Rules(Struct, frozen=True):
         return ALLOW
 
     def on_text(self, text: str) -> Verdict:
-        """By what was said so far."""
+        """Return the verdict of the rules on what was said so far."""
         for pattern in self.words:
             if re.search(pattern, text):
                 return Verdict(self.said, "that is not said here")

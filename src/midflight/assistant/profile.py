@@ -1,4 +1,4 @@
-"""How an agent works: its prompt, its model, its tools, its rules. A redirect may name another."""
+"""A profile of an agent: prompt, model, tools and policy. A redirect may name another one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Profile:
             )
 
     def with_action(self, action: Action) -> Profile:
-        """The same, and one action more."""
+        """Return the same profile with one action more."""
         more = copy(self)
         more.__dict__.pop("specs", None)
         more.actions = {**self.actions, action.name: action}
@@ -70,7 +70,7 @@ class Profile:
 
     @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told of tools and actions."""
+        """The descriptions of tools and actions for the model."""
         tools = [*self.tools.values(), *(action.tool for action in self.actions.values())]
         return tuple(spec(tool) for tool in tools)
 
@@ -83,16 +83,16 @@ class Profiles:
         self._named = {profile.name: profile for profile in (first, *others)}
 
     def get(self, name: str) -> Profile:
-        """The profile of this name; a redirect may have asked for one that is not here."""
+        """Return the profile of this name; the first one if there is none of that name."""
         return self._named.get(name, self.first)
 
     def with_action(self, action: Action) -> Profiles:
-        """The same, and one action more in each."""
+        """Return the same profiles with one action more in each."""
         first, *others = (profile.with_action(action) for profile in self._named.values())
         return Profiles(first, others)
 
     def missing(self, name: str) -> str:
-        """What to tell people of a profile that is not here; empty if it is."""
+        """Return the words for people about a profile that does not exist; empty if it does."""
         if not name or name in self._named:
             return ""
         there = ", ".join(filter(None, self._named)) or "none"

@@ -1,4 +1,4 @@
-"""Something has failed, and a person says what now: again, otherwise, without it, or not at all."""
+"""After a failure a person is asked: try again, otherwise, without it, or not at all."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class Skip(Struct, frozen=True):
     by: str
 
 
-async def asked(run: Run, title: str, profile: Profile, prompt: Prompt) -> Thought:
-    """Ask the model. If it cannot be had, a person says what to do about that."""
+async def asked(
+    run: Run, title: str, profile: Profile, prompt: Prompt, *, aloud: bool = True
+) -> Thought:
+    """Ask the model; if the call fails, ask a person what to do."""
     while True:
         try:
             thought: Thought = await run.step(
-                title, thinking(profile.model, prompt, profile.policy)
+                title, thinking(profile.model, prompt, profile.policy, aloud=aloud)
             )
         except StepFailed as failed:
             await retry_thinking(run, str(failed))
@@ -39,7 +41,7 @@ async def asked(run: Run, title: str, profile: Profile, prompt: Prompt) -> Thoug
 
 
 async def retry_thinking(run: Run, error: str) -> None:
-    """The model cannot be had: returns when it is to be asked again, or cancels the run."""
+    """Ask a person about a model that fails; return to try again, or cancel the run."""
     ways = [RETRY, CANCEL]
     said = await run.ask(f"{error.rstrip('.')}. What now?", schema=_schema(ways))
     if said.payload == CANCEL:
@@ -49,7 +51,7 @@ async def retry_thinking(run: Run, error: str) -> None:
 async def retry_step(
     run: Run, called: Tool, arguments: dict[str, Any], error: str
 ) -> dict[str, Any] | Skip:
-    """A step has failed: the arguments to try it again with, or to go on without it."""
+    """Ask a person about a failed step; return the arguments to try again with, or ``Skip``."""
     edit = {"type": "object", "properties": {"edit": {"type": "object"}}, "required": ["edit"]}
     schema = _schema([RETRY, SKIP, CANCEL])
     schema["oneOf"].append(edit | {"additionalProperties": False})

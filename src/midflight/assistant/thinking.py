@@ -18,7 +18,7 @@ BACKOFF_S = 1.0
 
 
 class Thought(Struct, frozen=True):
-    """What came of a model call; ``verdict`` where a policy has something against it.
+    """The result of a model call; ``verdict`` if a policy has something against it.
 
     A reply that is to be stopped ends where it was. One to be asked about is whole: ``shown`` is
     how much of it nobody has anything against.
@@ -30,7 +30,7 @@ class Thought(Struct, frozen=True):
 
     @property
     def unless_asked(self) -> Thought:
-        """Without what a person would have to be asked about."""
+        """The thought without the words that a person would have to be asked about."""
         if self.verdict.action != "ask":
             return self
         stopped = replace(self.reply, text=self.shown, calls=(), raw="", stop="end")
@@ -38,20 +38,28 @@ class Thought(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What is said of it, and why no more."""
+        """The words of the reply that are said, and why no more are."""
         if self.verdict.action == "allow":
             return self.reply.text
         return stopped_here(self.reply.text, self.verdict.why)
 
 
 def thinking(
-    model: Model, prompt: Prompt, policy: Policy | None = None, *, noun: str = "thinking"
+    model: Model,
+    prompt: Prompt,
+    policy: Policy | None = None,
+    *,
+    noun: str = "thinking",
+    aloud: bool = True,
 ) -> Tool:
-    """A model call as the function of a step. It may be repeated, and is aborted by a pause."""
+    """A model call as the function of a step. It may be repeated, and is aborted by a pause.
+
+    What it says is shown as it comes, unless it is not ``aloud``.
+    """
     rules = policy or Open()
 
     async def think() -> Thought:
-        return await streamed(model, prompt, rules)
+        return await streamed(model, prompt, rules, aloud=aloud)
 
     return declared(
         think,
@@ -64,8 +72,8 @@ def thinking(
     )
 
 
-async def streamed(model: Model, prompt: Prompt, rules: Policy) -> Thought:
-    """Ask a model inside a step or a triage. What it has cost is counted however it ends."""
+async def streamed(model: Model, prompt: Prompt, rules: Policy, *, aloud: bool = True) -> Thought:
+    """Ask a model inside a step or a triage; its cost is counted however the call ends."""
     said, shown, made, priced, began = "", "", 0, False, False
     asks = ALLOW
     try:
@@ -88,10 +96,10 @@ async def streamed(model: Model, prompt: Prompt, rules: Policy) -> Thought:
                 if verdict.action == "ask" and asks is ALLOW:
                     asks = verdict
                 shown += piece.text if asks is ALLOW else ""
-                emit(piece.text if asks is ALLOW else "")
+                emit(piece.text if aloud and asks is ALLOW else "")
         raise ModelBroken(model.name, "its stream ended without a reply", said)
     finally:
-        if began and not priced:  # what was made before it was cut short is charged all the same
+        if began and not priced:  # text that came before the end is charged all the same
             spend(tokens_of(prompt) + made // CHARACTERS_PER_TOKEN)
 
 

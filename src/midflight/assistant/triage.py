@@ -1,4 +1,4 @@
-"""A message has come while the agent works: one short call chooses what to do about it."""
+"""The triage by a model: one short call chooses what to do about new messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from midflight.assistant.overview import overview
 from midflight.assistant.policy import Open, Policy
 from midflight.assistant.thinking import streamed
-from midflight.assistant.words import by_role, cut
+from midflight.assistant.words import by_role, cut, name
 from midflight.conversation import Choice, TriageView
 from midflight.models.base import Model, Prompt, ToolSpec, Turn
 
@@ -27,7 +27,7 @@ MESSAGE_MAX = 4_000  # characters of one that it is shown
 
 
 class Chosen(Struct, frozen=True):
-    """For one message."""
+    """The model's choice for one message."""
 
     message: int
     action: Literal["incorporate", "switch", "defer"]
@@ -51,19 +51,19 @@ TOOL = ToolSpec(NAME, "Say what to do about each message.", _schema())
 
 
 def prompt(view: TriageView) -> Prompt:
-    """What the model is asked."""
+    """Return the prompt that asks the model about new messages."""
     news = "\n".join(
-        f"Message {message.id} from {message.by}:\n"
-        + by_role(message.by, message.role, cut(message.text, MESSAGE_MAX))
+        f"Message {message.id} from {name(message.by)}:\n"
+        + by_role(view.run, message.by, message.role, cut(message.text, MESSAGE_MAX))
         for message in view.messages
     )
-    work = overview(view.brief, view.status, view.plan, view.transcript)
+    work = overview(view.brief, view.status, view.plan, view.transcript, key=view.run)
     text = f"{work}\n\nNew messages:\n{news}"
     return Prompt(SYSTEM, (Turn("user", text),), (TOOL,), max_tokens=600, choice=NAME)
 
 
 async def choose(model: Model, view: TriageView, policy: Policy | None = None) -> Sequence[Choice]:
-    """Ask the model. What it does not choose, or not well, is incorporated.
+    """Ask the model. Messages for which it makes no valid choice are incorporated.
 
     Words that a policy does not allow are not said; plain ones are said instead.
     """

@@ -1,7 +1,7 @@
-"""Chats as front doors: what people write and press becomes verbs of ``Control``, and back.
+"""Chats as front doors: messages and presses become verbs of ``Control``, and journals posts.
 
-A channel is a small adapter: it hands in what it hears, and posts and edits what it is given. What
-a chat shows follows from sheets by pure functions, and is the same in all of them.
+A channel is a small adapter: it hands in what it hears, and posts and edits what it is given. Pure
+functions make the posts from sheets, so that all kinds of chats show the same.
 """
 
 from midflight.channels.base import Channel, ChatGone, NotNow

@@ -1,7 +1,8 @@
-"""A question's JSON Schema as buttons, a menu or a small form, and back: what is its answer."""
+"""A question's JSON Schema as buttons, a menu or a small form, and a press or form as an answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,11 +11,15 @@ from msgspec import Struct
 
 from midflight.channels.shapes import Field
 from midflight.errors import InvalidRequest
-from midflight.sheets.answers import Pick, alternatives, facts, labels_of, picks, written
+from midflight.sheets.answers import Pick, about, alternatives, labels_of, picks, written
 
-FIELDS_MAX: Final = 5  # what the forms of chats take
+FIELDS_MAX: Final = 5  # the forms of chats take no more
 WHOLE: Final = "answer"  # the one field of a form that takes the answer as it is
 PLAIN: Final = frozenset({"string", "integer", "number", "boolean"})
+BLOCK_MAX: Final = 1_500  # characters, so that the question fits into one message with it
+FENCE: Final = "```"
+MARK_UP: Final = re.compile(r"[\\*_~`|\[\]<]|@(?=everyone|here)")
+LINE_MARK: Final = re.compile(r"^(\s*)([>#-])", re.MULTILINE)
 YES_NO: Final = {"yes": True, "no": False}
 
 
@@ -29,11 +34,11 @@ class Way(Struct, frozen=True):
 
     @property
     def needs_form(self) -> bool:
-        """Whether it asks for more than a press."""
+        """True if this way to answer needs a form, and not only a press."""
         return bool(self.fields)
 
     def answer(self, given: Mapping[str, str]) -> Any:
-        """The payload; raises ``InvalidRequest`` for what is not what a field asks for."""
+        """Return the payload; raise ``InvalidRequest`` for a value that its field does not take."""
         if not self.fields:
             return self.value
         if self.fields[0].name == WHOLE:
@@ -49,7 +54,7 @@ class Way(Struct, frozen=True):
 
 
 def ways(schema: Any) -> list[Way]:
-    """All ways to answer, in the order of the schema."""
+    """Return all ways to answer, in the order of the schema."""
     labels = labels_of(schema)
     details = schema.get("x-details") if isinstance(schema, dict) else None
     found: list[Way] = []
@@ -60,7 +65,7 @@ def ways(schema: Any) -> list[Way]:
 
 
 def _short(pick: Pick) -> str:
-    """Its name; text as its asker has written it."""
+    """Return the name of a choice, or its text as it was written."""
     return pick.value if isinstance(pick.value, str) else pick.name
 
 
@@ -118,6 +123,21 @@ def _parsed(label: str, text: str, schema: Any) -> Any:
         ) from None
 
 
-def about(details: Any) -> str:
-    """What a question is about, a quoted line each."""
-    return "\n".join(f"> {line}" for fact in facts(details) for line in fact.splitlines())
+def in_block(schema: Any) -> tuple[str, str]:
+    """Return the facts of a question: as a block of a message, or as the text of a file.
+
+    In a block nothing steers the chat: no mark-up, no link, no mention. Text that holds the mark
+    which would end the block, or is too long for a message, goes as a file. A line that begins a
+    fact stands at the margin, and the further lines of its value do not.
+    """
+    facts = "\n".join(fact.replace("\n", "\n  ") for fact in about(schema))
+    if not facts:
+        return "", ""
+    if "``" in facts or facts.endswith("`") or len(facts) > BLOCK_MAX:
+        return "", facts
+    return f"{FENCE}\n{facts}\n{FENCE}", ""
+
+
+def escaped(text: str) -> str:
+    """Return text of others for the words of a message: none of it is mark-up or a mention."""
+    return LINE_MARK.sub(r"\1\\\2", MARK_UP.sub(r"\\\g<0>", text))

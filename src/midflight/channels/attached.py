@@ -7,13 +7,14 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from midflight import store_files
 from midflight.channels.shapes import Post
 
 FILE_BYTES_MAX: Final = 8_000_000
 
 
 def attached(post: Post) -> list[tuple[str, bytes]]:
-    """Names and contents. What cannot be read any more says so, and holds nothing else up."""
+    """Return names and contents; a file that cannot be read is replaced by a text that says why."""
     return [*((name, text.encode()) for name, text in post.texts), *map(_read, post.files)]
 
 
@@ -26,9 +27,11 @@ def _read(path: str) -> tuple[str, bytes]:
 
 
 def _content(path: Path) -> bytes:
-    """Of a plain file in the very folder: a run may have put something else there meanwhile."""
+    """Read a plain file of that very folder; a run may have put a link or a device there since."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        if store_files.is_open(os.stat(path.name, dir_fd=folder, follow_symlinks=False)):
+            raise OSError(0, f"it {store_files.WHY}")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         handle = os.open(path.name, flags, dir_fd=folder)
     finally:

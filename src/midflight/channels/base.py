@@ -1,4 +1,4 @@
-"""What a channel must be able to do. Everything else is the switchboard's."""
+"""The Protocol of a channel: to post and to edit. The switchboard does everything else."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class ChatGone(MidflightError):
 
 
 class NotNow(MidflightError):
-    """The chat cannot be reached at the moment. What was to be posted is posted later."""
+    """The chat cannot be reached at the moment. The post is tried again later."""
 
 
 class PostGone(MidflightError):
-    """Somebody has removed what was to be edited."""
+    """Somebody has removed the message that was to be edited."""
 
 
 class NotTaken(MidflightError):
@@ -25,7 +25,7 @@ class NotTaken(MidflightError):
 
 
 class Channel(Protocol):
-    """A kind of chat. Its ``name`` is part of who says something, and of where it is kept."""
+    """A kind of chat. Its ``name`` is part of its people's names and of its threads' ids."""
 
     name: str
 

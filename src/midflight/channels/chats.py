@@ -1,6 +1,6 @@
-"""The chats of one channel: which thread each belongs to, and who tells them.
+"""The chats of one channel: each belongs to a thread, and a relay tells it what happens there.
 
-What is remembered of a chat outlives the process, so that the next one goes on where this one was.
+The memory of a chat outlives the process, so that the next one goes on where this one was.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ class Chats:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Tell nobody any more; what was not told is told by the next life."""
+        """Stop telling the chats; the next process tells them what this one has not."""
         self._tasks.cancel_scope.cancel()
         await self._stack.__aexit__(None, None, None)  # an error of the block is the block's
 
     def memory(self, chat: str) -> Memory | None:
-        """What is remembered of a chat; None if it is new to us."""
+        """Return the memory of a chat; None if the chat is unknown or gone."""
         found = self._ledger.chats.get(chat)
         return found if found is not None and not found.gone else None
 
     @property
     def chats(self) -> list[Memory]:
-        """All that are remembered."""
+        """The memories of all chats that are not gone."""
         return [memory for memory in self._ledger.chats.values() if not memory.gone]
 
     async def open(self, chat: str, *, mentions_only: bool = False, since: str = "") -> Memory:
@@ -129,7 +129,7 @@ class Chats:
         )
 
     async def _now(self, thread: str) -> tuple[float, dict[str, int]]:
-        """When this is, and where a thread and what lives in it are: nothing before it is told."""
+        """Return the time, and the heads of a thread and its live runs: nothing older is told."""
         now = await self._control.store.now()
         try:
             row = await self._control.store.row(thread)

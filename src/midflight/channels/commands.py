@@ -32,20 +32,20 @@ class Given(Struct, frozen=True):
 
 
 def parts(code: str) -> tuple[str, str]:
-    """The name of a command and what stands behind it; no name if it is none."""
+    """Return the name of a command and the text behind it; an empty name if it is no command."""
     name, _, text = code[1:].partition(" ")
     return (name, text) if code.startswith("/") else ("", "")
 
 
 def steers(code: str) -> bool:
-    """Whether it is about the run in front, whichever that is."""
+    """Return whether this is a command for the run in front, whichever run that is."""
     return parts(code)[0] in STEERING
 
 
 async def meant(
     find: Finder, memory: Memory, code: str, fields: Mapping[str, str] | None
 ) -> tuple[str, dict[str, str]]:
-    """A press as it is done, now or later: a command means the run that is in front by now."""
+    """Return a press as it is carried out: a command is bound to the run in front now."""
     name, text = parts(code)
     if name not in STEERING:
         return code, dict(fields or {})
@@ -57,7 +57,7 @@ async def meant(
 
 
 async def command(desk: Desk, memory: Memory, name: str, given: Given) -> Post:
-    """Do one and say what came of it; whatever is wrong is said, not raised."""
+    """Carry out a command and return its answer; errors become words of the answer."""
     do = COMMANDS.get(name)
     if do is None:
         return Post(f"There is no command /{short(name, 40)}. Nothing was changed.")
@@ -91,7 +91,7 @@ async def _aside(desk: Desk, memory: Memory, given: Given) -> Post:
 
 
 async def operate(control: Control, name: str, given: Given, here: str = "") -> Post:
-    """Stop or release a scope, ``here`` if none is named; an operator may be where no chat is."""
+    """Stop or release a scope; ``here`` is the one meant if none is named, and may be empty."""
     scope, _, reason = given.text.strip().partition(" ")
     scope = here if scope in {"", "-"} else scope
     try:
@@ -104,7 +104,7 @@ async def operate(control: Control, name: str, given: Given, here: str = "") -> 
 
 
 async def _kill(control: Control, scope: str, reason: str, given: Given) -> Post:
-    """A switch has no key. A late one may have been done and released since, and is asked again."""
+    """Set a kill switch. It has no key: a late one may have been released since, so ask again."""
     if given.late and all(switch.scope != scope for switch in await control.switches()):
         return Post(
             f"You gave /kill {scope} while I was away, and {scope} is not stopped: it was not "
@@ -120,7 +120,7 @@ async def _kill(control: Control, scope: str, reason: str, given: Given) -> Post
 
 
 async def _release(control: Control, scope: str, _reason: str, given: Given) -> Post:
-    if given.late:  # what it meant to release may have been stopped anew since
+    if given.late:  # the scope may have been stopped anew since
         return Post(
             f"You gave /release {scope} while I was away. Nothing was changed. If it is still "
             "meant, give it again."

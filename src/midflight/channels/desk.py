@@ -1,6 +1,6 @@
-"""What people press in a chat, as verbs of ``Control``; each press is answered in words.
+"""The desk carries out presses and forms of a chat as verbs of ``Control``, and answers each.
 
-Whatever is refused is answered with why, how things really stand, and that nothing was changed.
+The answer to a refused press says why, how the run really stands, and that nothing was changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from midflight.kernel.events import QuestionOpened
 from midflight.kernel.limits import limits_from
 from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
-from midflight.kernel.record import Who
+from midflight.kernel.record import Who, taken_under
 from midflight.kernel.state import RunState
 from midflight.sheets.caps import raised_of, typed
 from midflight.sheets.words import short
@@ -40,7 +40,7 @@ class Desk:
         self._drafts: dict[tuple[str, str], str] = {}
 
     async def form(self, memory: Memory, action: Action, who: Who) -> Form | Post:
-        """The form that a press opens, or why there is none."""
+        """Return the form that a press opens, or a post that says why it opens none."""
         try:
             run = await self.find.run(memory, action.run)
             state = await self.control.state(run)
@@ -80,7 +80,10 @@ class Desk:
         fields: Mapping[str, str] | None = None,
         late: bool = False,
     ) -> Post:
-        """Do what a press means, once under its key, and say what came of it."""
+        """Carry out a press, once under its key, and return its answer.
+
+        If a form is refused, the answer quotes what was typed: Discord has closed the form.
+        """
         try:
             do = _PRESSES.get(action.verb)
             if do is None:
@@ -90,19 +93,19 @@ class Desk:
                 return await self._asks_again(memory, action, dict(fields or {}), who)
             return await do(self, memory, action, who, key, dict(fields or {}))
         except Outdated as error:
-            return await self._outdated(memory, action, str(error))
+            return _with_typed(await self._outdated(memory, action, str(error)), fields)
         except MidflightError as error:
-            return await self._refused(memory, action, str(error))
+            return _with_typed(await self._refused(memory, action, str(error)), fields)
 
     async def _is_done(self, memory: Memory, action: Action, who: Who, key: str) -> bool:
-        """Whether a press was done before, and only its answer was not given."""
+        """Return whether a press was carried out before, and only its answer was not given."""
         state = await self.control.state(await self.find.run(memory, action.run))
-        return (who.by, key) in state.keys
+        return taken_under(state.keys, who.by, key) is not None
 
     async def _asks_again(
         self, memory: Memory, action: Action, fields: dict[str, str], who: Who
     ) -> Post:
-        """A press that waited for longer than a person does is shown once more first."""
+        """Ask whether a press is still meant, because it has waited for longer than people do."""
         text = fields.get("text", "").strip()
         words = f": “{short(text, 200)}”" if text else ""
         again = Button(f"{action.verb.capitalize()} now", _sure(action), "bad")
@@ -113,7 +116,7 @@ class Desk:
         return Post(f"{pressed} Nothing was changed. Do it now?", buttons=(again,))
 
     def _keep_draft(self, who: Who, run: str, text: str) -> None:
-        """What somebody has typed and was not done is in the form when they open it again."""
+        """Keep typed words that were not applied; the form shows them when it is opened again."""
         self._drafts[who.by, run] = text
         while len(self._drafts) > DRAFTS_KEPT:
             del self._drafts[next(iter(self._drafts))]
@@ -150,11 +153,11 @@ class Desk:
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
         run, text = await self.find.run(memory, action.run), fields.get("text", "").strip()
+        self._keep_draft(who, run, text)
         why_not = unstorable(text)
         if why_not or not text:
-            return Post(f"{why_not or 'A redirect needs words.'} Nothing was changed.")
+            raise InvalidRequest(f"{why_not or 'A redirect needs words.'} Nothing was changed.")
         resume = fields.get("then") == "Redirect and resume"
-        self._keep_draft(who, run, text)
         accepted = await self.control.redirect(
             run, text, resume=resume, who=who, key=key, expect=action.at or None
         )
@@ -223,8 +226,19 @@ _PRESSES: Final[dict[str, Give]] = {
 }
 
 
+def _with_typed(post: Post, fields: Mapping[str, str] | None) -> Post:
+    """Add what somebody has typed into the fields of a form, as a quotation."""
+    typed = {name: text for name, text in (fields or {}).items() if name != "then" and text}
+    if not typed:
+        return post
+    named = len(typed) > 1
+    lines = [f"{name}: {text}" if named else text for name, text in typed.items()]
+    quoted = "\n".join(f"> {line}" for text in lines for line in text.splitlines())
+    return msgspec.structs.replace(post, text=f"{post.text}\nYou had written:\n{quoted}")
+
+
 def _wanted(action: Action, offer: Offer) -> str:
-    """What was pressed, by its name; what the same place offers now may be something else."""
+    """Return the name of the button that was pressed; the bar may offer another one by now."""
     if action.verb != "cancel":
         return offer.label
     return "Stop now" if action.choice == "now" else "Cancel"
@@ -249,7 +263,7 @@ def _capping(caps: Mapping[str, float], action: Action) -> Form:
 
 
 def _acknowledged(accepted: Accepted) -> str:
-    """What is in flight, and what else it says: that it waits for a step, or what has changed."""
+    """Return the words of an acknowledgement: what is in flight, and its status if it has one."""
     flying = ", ".join(accepted.in_flight)
     now = f"In flight: {flying}." if flying else "Nothing is in flight."
     said = "Changed meanwhile: " * (accepted.verb == "resume") + accepted.status

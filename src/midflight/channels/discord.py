@@ -1,7 +1,7 @@
 """Discord: DMs, mentions and threads as conversations with an agent, over its official gateway.
 
-Needs the extra ``discord``. What Discord delivers is handed to the switchboard; what that wants
-shown is posted and edited through discord.py, which waits for rate limits by itself.
+Needs the extra ``discord``. The client hands what Discord delivers to the switchboard, and posts
+and edits for it through discord.py, which waits for rate limits by itself.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from midflight.errors import to_install
+
 if find_spec("discord") is None:
-    raise ImportError("midflight discord needs an extra: pip install 'midflight[discord]'")
+    raise ImportError(f"midflight discord needs an extra: {to_install('discord')}")
 
 import anyio
 import discord
@@ -41,7 +43,7 @@ THREAD_EXISTS: Final = 160004
 
 
 Greet = Callable[[str], None]
-"""Told once, when Discord has let us in, under which name we are there."""
+"""Called once, with the bot's name, when Discord has let it in."""
 
 
 class DiscordRefused(MidflightError):
@@ -77,7 +79,7 @@ class Client(discord.Client):
         self.greet = greet
 
     async def refuse(self, why: str) -> None:
-        """End, with the reason."""
+        """Close, and keep the reason."""
         self.refused = self.refused or why
         await self._close()
 
@@ -91,20 +93,20 @@ class Client(discord.Client):
     async def _close(self) -> None:
         """Close also when we are cancelled: threads and sockets would stay behind.
 
-        And all who close wait for the same task: who is cancelled at it would cancel the others.
+        All callers wait for the same task: a cancelled one would cancel it for the others.
         """
         with anyio.move_on_after(CLOSE_S, shield=True):
             await self.close()
 
     def who(self, user: discord.abc.User, chat: str) -> Who | None:
-        """Who this is to us."""
+        """Return the person behind a user of Discord, with their role; None for a stranger."""
         roles = [str(role) for role in getattr(user, "_roles", ())]  # also of a guild not known yet
         return self.board.people.who(str(user.id), user.name, channel=NAME, chat=chat, roles=roles)
 
     # ── texts ────────────────────────────────────────────────────────────────────────────────
 
     async def on_ready(self) -> None:
-        """A new session: what came while we were away is looked up."""
+        """Greet at the first session, and look up what came in while there was none."""
         assert self.user is not None
         greet, self.greet = self.greet, None
         if greet is not None:
@@ -113,7 +115,7 @@ class Client(discord.Client):
             await catch_up(self, memory)
 
     async def on_message(self, message: discord.Message) -> None:
-        """Somebody has written something; it may be for us."""
+        """Take a message that somebody has written, if it is for us."""
         if message.author.bot or message.is_system():
             return
         chat = await self._chat_of(message)
@@ -121,6 +123,7 @@ class Client(discord.Client):
             return
         who = self.who(message.author, chat)
         if who is None:
+            await self.board.turn_away(chat, "send", user=str(message.author.id))
             await self._turn_away(message)
             return
         await self.board.open(chat, since=str(message.id - 1))
@@ -128,7 +131,7 @@ class Client(discord.Client):
         await self.board.hear(chat, await heard_from(message, self.user.id), who)
 
     async def _chat_of(self, message: discord.Message) -> str:
-        """The conversation that a message belongs to; empty if it is not for us."""
+        """Return the conversation that a message belongs to; empty if it is not for us."""
         here = str(message.channel.id)
         memory = self.board.memory(here)
         mentioned = self.user in message.mentions  # also by an answer to what it has said
@@ -143,7 +146,7 @@ class Client(discord.Client):
         return await self._thread_for(message)
 
     async def _thread_for(self, message: discord.Message) -> str:
-        """A mention begins a thread, which has the id of its message; or goes on where it is."""
+        """Begin a thread at a mention, with the id of its message; or go on in the channel."""
         words = re.sub(r"<@[!&]?\d+>", "", message.content).strip()
         try:
             await message.create_thread(name=(words or "Conversation")[:80])
@@ -166,7 +169,7 @@ class Client(discord.Client):
             await message.channel.send(STRANGER, nonce=nonce(f"stranger {message.id}", 1))
 
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
-        """Somebody has changed their words."""
+        """Correct a message that somebody has changed."""
         author: Any = payload.data.get("author", {})
         chat = str(payload.channel_id)
         if author.get("bot") or self.board.memory(chat) is None or "content" not in payload.data:
@@ -177,18 +180,18 @@ class Client(discord.Client):
             await self.board.correct(chat, str(payload.message_id), heard.text)
 
     async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:
-        """Somebody has taken their words back."""
+        """Withdraw a message that somebody has removed."""
         await self.board.withdraw(str(payload.channel_id), str(payload.message_id))
 
     async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
-        """Somebody has cleared a stretch."""
+        """Withdraw all messages that somebody has removed at once."""
         for message in sorted(payload.message_ids):
             await self.board.withdraw(str(payload.channel_id), str(message))
 
     # ── presses ──────────────────────────────────────────────────────────────────────────────
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
-        """A button, a menu or a form; commands have a place of their own."""
+        """Take a press of a button, a menu or a form; the command tree takes commands."""
         await self.presses.hear(interaction)
 
 
@@ -202,7 +205,7 @@ async def serve(
     workdir: str | Path | None = None,
     greet: Greet | None = None,
 ) -> None:
-    """Be there until cancelled. Raises ``DiscordRefused`` when Discord does not let us in."""
+    """Serve on Discord until cancelled; raise ``DiscordRefused`` if Discord does not let us in."""
     client = Client(greet)
     try:
         await client.login(token)

@@ -1,4 +1,4 @@
-"""The slash commands."""
+"""The slash commands of Discord."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN = {
 
 
 def commands_for(client: Client) -> Iterator[app_commands.Command[Any, Any, Any]]:
-    """All of them, for a tree."""
+    """Yield all slash commands, for a command tree."""
     for name, words in PLAIN.items():
         yield app_commands.Command(name=name, description=words, callback=_plain(client, name))
 

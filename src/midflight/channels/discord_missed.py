@@ -1,4 +1,4 @@
-"""What was written, changed and removed on Discord while we were away, looked up in the chat."""
+"""Catching up: messages that were written, changed or removed while we were not on Discord."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TOO_MANY: Final = (
 
 
 async def catch_up(client: Client, memory: Memory) -> None:
-    """Hear what was missed in a chat; what waits there unread is as it stands there now."""
+    """Take the messages that were missed in a chat, and changes to those that wait unread."""
     try:
         await _look(client, memory)
     except (discord.HTTPException, aiohttp.ClientError) as error:
         log.warning("Cannot look up what was missed: %s", error, extra={"chat": memory.chat})
     except RuntimeError:
-        if not client.is_closed():  # or its session is closed, and the next life looks
+        if not client.is_closed():  # a closed session: the next process looks
             raise
 
 
@@ -51,7 +51,7 @@ async def _look(client: Client, memory: Memory) -> None:
         elif not board.has_heard(chat, str(message.id)):
             await _hear(client, memory, message)
     is_cut = len(there) == LOOKED_AT_MAX and since < there[0].id
-    oldest = there[0].id if is_cut else since  # what is older may be there, and was not looked at
+    oldest = there[0].id if is_cut else since  # older messages may be there, and were not looked at
     for number in waiting - {str(message.id) for message in there}:
         if int(number) >= oldest:
             await board.withdraw(chat, number)
@@ -60,7 +60,7 @@ async def _look(client: Client, memory: Memory) -> None:
 
 
 async def _newest(client: Client, chat: int, after: int) -> list[discord.Message]:
-    """The newest messages behind one, in the order in which they were written."""
+    """Return the newest messages behind one, in the order in which they were written."""
     place = client.get_channel(chat) or await client.fetch_channel(chat)
     assert isinstance(place, discord.abc.Messageable)
     behind = place.history(limit=LOOKED_AT_MAX, after=discord.Object(after), oldest_first=False)
@@ -86,8 +86,8 @@ async def _hear(client: Client, memory: Memory, message: discord.Message) -> Non
 
 
 async def _with_roles(message: discord.Message) -> None:
-    """What is looked up does not say which roles its author has."""
+    """Fetch the roles of a message's author: a message that was looked up does not have them."""
     here = message.guild
     if here is not None and isinstance(message.author, discord.User) and not message.author.bot:
-        with suppress(discord.NotFound):  # who has left is who they are without any role
+        with suppress(discord.NotFound):  # an author who has left the guild has no roles
             message.author = await here.fetch_member(message.author.id)

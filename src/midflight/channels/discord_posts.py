@@ -1,4 +1,4 @@
-"""Posts and edits in Discord, and what goes wrong with it in a channel's words."""
+"""Posts and edits in Discord; its failures become errors of a channel."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from midflight.channels.shapes import Post
 
 NAME: Final = "discord"
 UNKNOWN_MESSAGE: Final = 10008
-NO_REPLIES: Final = 160002  # for who may not read the history of a channel
+NO_REPLIES: Final = 160002  # the bot may not read the history of the channel
 TOO_LARGE: Final = 413
 NOTE_MAX: Final = 300
+ELSEWHERE: Final = "Answer on the page or in a terminal."
 REVOKED: Final = (
     "Discord does not accept the token any more. Make a new one in the developer portal, set it, "
     "and start again: runs and messages are kept, and the chats go on where they were."
@@ -36,7 +37,7 @@ class DiscordChannel:
         self._edge = Edge(refuse)
 
     async def post(self, chat: str, post: Post) -> str:
-        """In as many messages as it takes; the last of them has the buttons."""
+        """Post in as many messages as it takes; the last of them has the buttons."""
         texts, files = await to_thread.run_sync(pieces, post)  # it reads files
         message = ""
         place = self._client.get_partial_messageable(int(chat))
@@ -59,9 +60,13 @@ class DiscordChannel:
     async def _send(
         self, place: discord.PartialMessageable, text: str, more: dict[str, Any]
     ) -> discord.Message:
-        """Send it, or as much of it as the bot may: a chat that lacks a right is not a lost one."""
+        """Send a message, or as much of it as the bot may send: a missing right loses no chat.
+
+        Links get no preview: fetching an address that a model has written could carry a secret
+        to the owner of that address.
+        """
         try:
-            return await place.send(text, **more)
+            return await place.send(text, suppress_embeds=True, **more)
         except discord.HTTPException as error:
             if error.code == NO_REPLIES and more.pop("reference", None) is not None:
                 return await self._send(place, text, more)
@@ -71,10 +76,13 @@ class DiscordChannel:
                 raise
         names = ", ".join(file.filename for file in files)
         note = f"-# {why}, and not shown here: {names}"[:NOTE_MAX]
-        return await place.send(f"{text[: TEXT_MAX - NOTE_MAX - 1]}\n{note}", **more)
+        if more.pop("view", None) is not None:  # nobody answers what they cannot read
+            note = f"{note}. {ELSEWHERE}"
+        shorter = f"{text[: TEXT_MAX - NOTE_MAX - len(ELSEWHERE) - 3]}\n{note}"
+        return await place.send(shorter, suppress_embeds=True, **more)
 
     async def edit(self, chat: str, message: str, post: Post) -> None:
-        """Text and buttons are replaced."""
+        """Replace the text and the buttons of a message."""
         place = self._client.get_partial_messageable(int(chat))
         texts, _ = pieces(post)
         async with self._edge:
@@ -83,7 +91,7 @@ class DiscordChannel:
 
 
 def _kept_from(error: discord.HTTPException) -> str:
-    """Why files may have been refused where words alone would be taken."""
+    """Return why files may have been refused; empty if the error is not about files."""
     if error.status == TOO_LARGE:
         return "Too much for Discord"
     return (
@@ -92,7 +100,7 @@ def _kept_from(error: discord.HTTPException) -> str:
 
 
 class Edge:
-    """What goes wrong with Discord, as a channel says it."""
+    """Turns errors of Discord into those of a channel, around each call."""
 
     def __init__(self, refuse: Refuse) -> None:
         self._refuse = refuse
@@ -101,7 +109,7 @@ class Edge:
         """Nothing to do."""
 
     async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Tell what may pass from what will not."""
+        """Raise ``NotNow`` for an error that may pass, and another channel error for the rest."""
         match error:
             case discord.NotFound(code=code) if code == UNKNOWN_MESSAGE:
                 raise PostGone(str(error)) from error

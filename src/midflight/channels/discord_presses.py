@@ -1,7 +1,7 @@
 """Buttons, menus, forms and slash commands of Discord: done once, and answered in time.
 
-Discord wants a sign within three seconds, and takes an answer for a quarter of an hour; what was
-taken is answered in the chat where that is over, and by the next life where we ended before.
+Discord wants a sign within three seconds, and takes an answer for a quarter of an hour. After that
+a press is answered in the chat. The next process answers the presses that this one has left.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Presses:
         self._seen: dict[int, None] = {}
 
     async def hear(self, interaction: discord.Interaction) -> None:
-        """A button, a menu or a form; commands have a place of their own."""
+        """Take a press of a button, a menu or a form; the command tree takes commands."""
         kinds = discord.InteractionType
         if interaction.type not in {kinds.component, kinds.modal_submit}:
             return
@@ -69,20 +69,24 @@ class Presses:
         who = self._client.who(interaction.user, chat)
         try:
             if who is None:
-                await interaction.response.send_message(STRANGER, ephemeral=True)
+                await self._turn_away(interaction, chat)
             elif wants_form:
                 await self._open_form(interaction, chat, code, who)
             else:
                 await self._press(interaction, chat, code, who, fields)
-        except discord.HTTPException as error:  # Discord says to who has pressed that it failed
+        except discord.HTTPException as error:  # Discord tells them that it failed
             log.warning("A press could not be answered: %s", error, extra={"chat": chat})
+
+    async def _turn_away(self, interaction: discord.Interaction, chat: str) -> None:
+        await self._client.board.turn_away(chat, "press", user=str(interaction.user.id))
+        await interaction.response.send_message(STRANGER, ephemeral=True)
 
     async def join(self, interaction: discord.Interaction, thread: str) -> None:
         """``/continue``: this chat goes on with a thread that was begun elsewhere."""
         chat = str(interaction.channel_id)
         who = self._client.who(interaction.user, chat)
         if who is None:
-            await interaction.response.send_message(STRANGER, ephemeral=True)
+            await self._turn_away(interaction, chat)
             return
         await interaction.response.defer(ephemeral=True, thinking=True)
         is_hall = interaction.guild_id is not None and not isinstance(
@@ -91,7 +95,7 @@ class Presses:
         done = await self._client.board.join(
             chat, thread, who, mentions_only=is_hall, since=str(interaction.id)
         )
-        await interaction.followup.send(straight(done.text), ephemeral=True)
+        await interaction.followup.send(straight(done.text), ephemeral=True, suppress_embeds=True)
 
     async def _open_form(
         self, interaction: discord.Interaction, chat: str, code: str, who: Who
@@ -104,7 +108,9 @@ class Presses:
         if isinstance(found, Form):
             await interaction.response.send_modal(modal_of(found))
         else:
-            await interaction.response.send_message(straight(found.text), ephemeral=True)
+            await interaction.response.send_message(
+                straight(found.text), ephemeral=True, suppress_embeds=True
+            )
 
     async def _press(
         self,
@@ -129,7 +135,7 @@ class Presses:
     async def _answer(
         self, chat: str, key: str, way: str, done: Post, *, in_time: bool = True
     ) -> None:
-        """To who has pressed, or in the chat where that is not possible any more."""
+        """Answer the person who pressed, or in the chat if Discord takes that answer no more."""
         application, token = json.loads(way)
         known: Any = {"id": application, "type": 3, "token": token}  # 3: an application's
         hook = discord.Webhook.from_state(data=known, state=self._client._connection)
@@ -138,13 +144,13 @@ class Presses:
         try:
             if in_time:
                 for text in before:
-                    await hook.send(text, ephemeral=True)
-                await hook.send(last, ephemeral=True, **more)
+                    await hook.send(text, ephemeral=True, suppress_embeds=True)
+                await hook.send(last, ephemeral=True, suppress_embeds=True, **more)
         except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
             in_time = False  # after a quarter of an hour, for one, Discord takes none any more
             log.info("Answered in the chat: %s", error, extra={"chat": chat})
         if not in_time and self._client.is_closed():
-            return  # the next life answers it
+            return  # the next process answers it
         if in_time:
             await self._client.board.answered(chat, key)
         else:
@@ -152,7 +158,7 @@ class Presses:
             await self._client.board.say(chat, post, settles=key)
 
     async def answer_the_left(self) -> None:
-        """Presses that an earlier life has taken and not answered. Before any of this one comes."""
+        """Answer presses that an earlier process has taken and not answered, before any others."""
         for memory in self._client.board.chats:
             for key, pending in list(memory.pending.items()):
                 done = await self._client.board.press_again(memory, key)

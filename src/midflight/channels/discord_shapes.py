@@ -1,4 +1,4 @@
-"""Posts and forms as Discord has them, and what it sends back as ours."""
+"""Posts and forms as Discord takes them, and its filled forms as ours."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ TURNING: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), 
 
 
 def straight(text: str) -> str:
-    """The same with a sign in place of each character that turns the direction of reading.
+    """Replace each character that turns the direction of reading by a sign.
 
-    In a message all words are one text: what somebody's words turn, ours after them are read in.
+    The words of a message are one text, so such a character would also turn our words behind it.
     """
     return text.translate(TURNING)
 
 
 def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
-    """The texts of a post, each of which fits, and its files."""
+    """Return the texts of a post, each of which fits, and its files."""
     shown = straight(post.text)
     texts, files = split(shown, TEXT_MAX), attached(post)
     if len(texts) > PIECES_MAX:
@@ -53,12 +53,12 @@ def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
 
 
 def nonce(key: str, piece: int) -> str:
-    """What Discord tells by that a message is the same one again: at most 25 characters."""
+    """Return the nonce by which Discord knows a repeated message: at most 25 characters."""
     return blake2b(f"{key} {piece}".encode(), digest_size=12).hexdigest()
 
 
 def view_of(post: Post) -> discord.ui.View | None:
-    """Buttons and menus. Presses are told apart by what stands on them, so none is kept waiting."""
+    """Return buttons and menus. Their ids say all about a press, so the view need not wait."""
     if not post.buttons and post.menu is None:
         return None
     view = discord.ui.View(timeout=None)
@@ -80,7 +80,7 @@ def _button(button: Button) -> discord.ui.Button[discord.ui.View]:
 
 
 def _selects(menu: Menu) -> Iterator[discord.ui.Select[discord.ui.View]]:
-    """As many menus as it takes: one has 25 options at most."""
+    """Yield as many menus as it takes: one has 25 options at most."""
     starts = range(0, len(menu.options), OPTIONS_MAX)
     for number, start in enumerate(list(starts)[:MENUS_MAX]):
         options = [
@@ -92,7 +92,7 @@ def _selects(menu: Menu) -> Iterator[discord.ui.Select[discord.ui.View]]:
 
 
 def modal_of(form: Form) -> discord.ui.Modal:
-    """A form. What is in it comes back by the names of its fields."""
+    """Return a form for Discord; its values come back under the names of its fields."""
     modal = discord.ui.Modal(
         title=straight(form.title[:TITLE_MAX]) or "?", custom_id=form.action.code
     )
@@ -128,7 +128,7 @@ def _choice(field: Field) -> discord.ui.Select[discord.ui.Modal]:
 
 
 def filled(components: Any) -> dict[str, str]:
-    """What somebody has put into a form, by the names of its fields."""
+    """Return the values that somebody has put into a form, by the names of its fields."""
     found: dict[str, str] = {}
     for part in components if isinstance(components, list) else [components]:
         if not isinstance(part, Mapping):

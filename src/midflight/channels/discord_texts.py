@@ -1,4 +1,4 @@
-"""What a person has sent in Discord as a text for an agent: words, and files that are words."""
+"""A message of Discord as a text for an agent: its words, and the files beside it that are text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT_KINDS: Final = re.compile(r"text/|application/(json|xml|yaml|toml|x-yaml|x-
 
 
 async def heard_from(message: discord.Message, us: int) -> Heard:
-    """The words of a message, without the mention that called us, and of the files beside it."""
+    """Return the words of a message, without the mention of us, and of the files beside it."""
     words = re.sub(rf"<@!?{us}>", "", message.content).strip()
     parts, notes = [words] if words else [], []
     for attachment in message.attachments:

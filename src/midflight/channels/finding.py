@@ -1,4 +1,4 @@
-"""What a chat means: its thread, the run in front, the run of a button, a question. Looks only."""
+"""Lookups for a chat: its thread, the run in front, the run of a button, a question. Reads only."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ class Finder:
         self._control = control
 
     async def stands(self, memory: Memory, run_mark: str = "") -> str:
-        """How a run of this chat stands, in one line; the one in front if none is named."""
+        """Return how a run of this chat stands, in one line; by default the run in front."""
         try:
             run = await self.run(memory, run_mark) if run_mark else await self.front(memory)
             state = await self._control.state(run)
         except MidflightError:
             return ""
-        return f"Now: {status(state, await self._control.store.now())}."
+        alone = await self._control.undriven_since(state) is not None
+        return f"Now: {status(state, await self._control.store.now(), alone=alone)}."
 
     async def named(self, memory: Memory, stands: str) -> str:
-        """The same line with what is being worked on."""
+        """Return the line with the title of the work in it, if the run is working."""
         if not stands.startswith("working:"):
             return stands
         state = await self._control.state(await self.front(memory))
@@ -44,22 +45,22 @@ class Finder:
         return f"working on “{about}”: {stands.removeprefix('working: ')}"
 
     async def exists(self, memory: Memory) -> bool:
-        """Whether anything was ever said or started there."""
+        """Return whether anything was ever said or started in the chat."""
         return await self.talk(memory.thread) is not None
 
     async def front(self, memory: Memory) -> str:
-        """The run that this chat is about."""
+        """Return the run in front of this chat; raise ``InvalidRequest`` if there is none."""
         talk = await self.talk(memory.thread)
         if talk is None or not talk.front:
             raise InvalidRequest(NOTHING)
         return talk.front
 
     async def talk(self, thread: str) -> ThreadState | None:
-        """A thread as it is now; None if nothing was ever said there."""
+        """Return a thread as it is now; None if nothing was ever said there."""
         return await thread_if_any(self._control.store, thread)
 
     async def run(self, memory: Memory, run_mark: str) -> str:
-        """The run that a button means: one of this chat's own thread, and of no other."""
+        """Return the run that a button means: only one of this chat's own thread is taken."""
         if not run_mark:
             raise InvalidRequest(NOTHING)
         before = ""
@@ -78,7 +79,7 @@ class Finder:
         return found
 
     async def question(self, run: str, position: int) -> QuestionOpened:
-        """What was asked at a position."""
+        """Return the question at a position of a run; raise ``InvalidRequest`` if there is none."""
         asked = await question_at(self._control.store, run, position)
         if asked is None:
             raise InvalidRequest("there is no such question. Nothing was changed.")

@@ -1,4 +1,4 @@
-"""What a chat is to be told, folded from the journals of its thread and of the runs in it."""
+"""The posts for a chat, folded from the journals of its thread and of the runs in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILES_MAX: Final = 9  # beside the partial work itself
 
 
 class Item(Struct, frozen=True):
-    """A post that follows from one place in a journal. In order of time, whoever looks when."""
+    """A post that follows from one record of a journal; ``at`` is the time of that record."""
 
     at: float
     journal: str
@@ -65,14 +65,14 @@ class Follower:
         self.runs: dict[str, RunBook] = {}
         self.questions: dict[str, tuple[Any, str]] = {}  # what was asked, and how it was settled
         self.items: list[Item] = []
-        self.fronted = 0  # where the run in front came there
+        self.fronted = 0  # the position at which the run in front came there
         self._control, self._memory, self._here = control, memory, here
         self._workdir, self._stir = workdir, stir
         self._messages: dict[int, Written] = {}
         self._news: LiveWatch | None = None
 
     def has_reached(self, upto: dict[str, int]) -> bool:
-        """Whether everything up to these positions was folded."""
+        """Return whether everything up to these positions was folded."""
         heads = {run: book.state.head for run, book in self.runs.items()}
         heads[self._memory.thread] = self.thread.state.head
         return all(heads.get(journal, 0) >= position for journal, position in upto.items())
@@ -182,7 +182,7 @@ class Follower:
             self.questions[card] = (self.questions[card][0], how)
 
     def _files(self, run: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What a run has left in its folder: files that chats take, and names of the others."""
+        """Return the paths of files in a run's folder that chats take, and names of the others."""
         folder = self._workdir / run if self._workdir is not None and run else None
         if folder is None or folder.is_symlink() or not folder.is_dir():
             return (), ()

@@ -1,4 +1,4 @@
-"""Several posts that wait to be shown become few: chats count messages, people count on order."""
+"""Posts that wait to be shown are joined, in their order: chats limit how many messages come."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Ack(Struct, frozen=True):
     message: str
     by: str
     text: str
-    notes: tuple[str, ...] = ()  # what else has to be known of it
+    notes: tuple[str, ...] = ()  # for example files that were not read
     stored: bool = True
 
     @property
     def words(self) -> str:
-        """All of it; empty where the thread says it by itself."""
+        """The whole answer; empty where the thread itself answers."""
         return "\n".join(filter(None, [self.text, *self.notes]))
 
 
 def together(posts: Sequence[Post]) -> list[Post]:
-    """The same in the same order, neighbours joined; the key is that of the first of them."""
+    """Join neighbouring posts, in their order; the key is that of the first of them."""
     found: list[Post] = []
     for post in posts:
         if found and _fit(found[-1], post):
@@ -62,17 +62,17 @@ def _joined(first: Post, second: Post) -> Post:
 
 
 def plainer(post: Post) -> list[Post]:
-    """What is shown where a chat does not take a post: its words alone, or that there was one."""
+    """Return substitutes for a post that a chat does not take: its words alone, then a note."""
     bare = Post(f"{post.text}\n{BARE}", post.key)
     is_bare = not (post.buttons or post.menu or post.files or post.texts or post.answers)
     return [*([] if is_bare else [bare]), Post(UNSHOWN, post.key)]
 
 
 def answer(acks: Sequence[Ack]) -> Post:
-    """One answer to all that were heard meanwhile: each is counted, none is answered twice.
+    """Return one answer to all messages that were heard meanwhile; each of them is counted.
 
-    How things stood at one of them may be left out for how they stand by now; never what was not
-    stored, or not read.
+    Only the latest lines about how things stand are kept. Messages that were not stored, and
+    files that were not read, are always named.
     """
     first, key = acks[0], f"ack:{acks[0].message}"
     if len(acks) == 1:

@@ -1,4 +1,4 @@
-"""What people write in a chat, stored in its thread; each message is answered in a line.
+"""The inbox stores what people write in a chat in its thread, and answers each message.
 
 A message's own id is its key, so that one which is delivered twice is stored once.
 """
@@ -27,16 +27,16 @@ LOOKS_ON: Final = "You may look here and not direct: the agent reads this as inf
 
 
 class Inbox:
-    """Of the chats of one channel. ``agent`` is who answers where nobody does yet."""
+    """The inbox of one channel's chats. ``agent`` answers in threads that have no agent yet."""
 
     def __init__(self, control: Control, find: Finder, channel: str, agent: Agent) -> None:
         self._control, self._find = control, find
         self._channel, self._agent = channel, agent
 
     async def hear(self, memory: Memory, heard: Heard, who: Who) -> Ack:
-        """Store what somebody has written; when this returns it is on record, or says why not.
+        """Store a message; when this returns it is on record, or the answer says why not.
 
-        Gives the answer to it, which is empty where the thread says it all by itself.
+        The answer is empty where the thread itself says everything.
         """
         ack = Ack(heard.id, who.by, "", heard.notes, stored=False)
         why_not = unstorable(heard.text) or _empty(heard.text)
@@ -63,13 +63,13 @@ class Inbox:
         return "" if loud else await self._find.named(memory, accepted.status) or "Stored."
 
     async def own_thread(self, thread: str) -> str:
-        """The thread of a new chat. Where another agent answers already, ours has one beside it."""
+        """Return the thread for a new chat; another one if a different agent answers there."""
         talk = await self._find.talk(thread)
         others = talk is not None and talk.host is not None and talk.host.agent != self._agent.name
         return f"{thread}-{self._agent.name}" if others else thread
 
     async def correct(self, memory: Memory, message: str, text: str, by: str = "") -> str:
-        """Somebody has changed a message in the chat: the same here, if nobody has read it yet."""
+        """Change a message that was changed in the chat, if it was not read; return what to say."""
         found = await self._message(memory, message)
         if found is None or found[2] == text:
             return ""
@@ -87,7 +87,7 @@ class Inbox:
         return ""
 
     async def withdraw(self, memory: Memory, message: str, by: str = "") -> str:
-        """Somebody has removed a message from the chat: it is taken back if it was not read."""
+        """Withdraw a message that was removed, if it was not read; return what to say."""
         found = await self._message(memory, message)
         if found is None:
             return ""
@@ -102,7 +102,7 @@ class Inbox:
         return f"**Withdrawn**, nobody had read it: a message of {shown(who.by)}"
 
     async def waiting(self, memory: Memory) -> set[str]:
-        """The chat's own ids of its messages that nobody has read yet."""
+        """Return the chat's own ids of its messages that nobody has read yet."""
         talk = await self._find.talk(memory.thread)
         unread = talk.unread if talk is not None else {}
         return {message for message, at in self._written(memory, talk).items() if at in unread}
@@ -116,30 +116,30 @@ class Inbox:
         return position, found.who, found.text, position in talk.unread
 
     def _written(self, memory: Memory, talk: ThreadState | None) -> dict[str, int]:
-        """Where the messages of this very chat are, by its own ids: other chats have the same."""
+        """Return the positions of this chat's messages by its ids, which others may use too."""
         if talk is None:
             return {}
         here = door(self._channel, memory.chat)
         known = {**talk.read, **talk.unread}
         return {
             message_id(key): position
-            for (_, key), (position, _) in talk.keys.items()
+            for (_, _, key), (position, _) in talk.keys.items()
             if position in known and known[position].who.channel == here
         }
 
 
 def message_key(message: str) -> str:
-    """The key under which a chat's message is stored."""
+    """Return the key under which a chat's message is stored."""
     return f"m{message}"
 
 
 def message_id(key: str) -> str:
-    """And back: the chat's own id, if it was stored under such a key."""
+    """Return the chat's own id of a message from its key; empty for a key of another kind."""
     return key.removeprefix("m") if key.startswith("m") else ""
 
 
 def unstorable(text: str) -> str:
-    """Why a text cannot be stored, if it cannot."""
+    """Return why a text cannot be stored; empty if it can."""
     if len(text) > TEXT_MAX:
         return f"That is {len(text):,} characters, and a message takes {TEXT_MAX:,}."
     if not is_storable(text):
@@ -152,12 +152,12 @@ def _empty(text: str) -> str:
 
 
 def _check_author(who: Who, by: str) -> None:
-    """Where the chat does not vouch for it, nobody changes what somebody else has written."""
+    """Refuse a change of somebody else's message, where the chat itself does not prevent it."""
     if by and by != who.by:
         raise InvalidRequest(f"that message is {shown(who.by)}'s, not yours. Nothing was changed.")
 
 
 def _is_turning(accepted: Accepted) -> bool:
-    """Whether it is redirected at this moment: nothing has to finish first, and nobody holds it."""
+    """Return whether a redirect takes effect now: nothing is in flight, and nothing holds it."""
     held = accepted.status.startswith(("paus", "held"))
     return accepted.did == REDIRECTED and not accepted.in_flight and not held

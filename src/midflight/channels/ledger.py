@@ -1,8 +1,8 @@
-"""What is remembered of a chat between two lives of the process: one small file a chat.
+"""The memory of each chat, in one small file, for the next process.
 
-Which thread it belongs to, how far it has been told, which message shows the status, what was heard
-and which presses are not answered yet. What is lost with the file is where we were, never what was
-said: that is in the journal.
+It holds the chat's thread, how far the chat has been told, which message shows the status, which
+messages were heard and which presses are not answered yet. If the file is lost, only our place in
+the chat is lost; what was said is in the journal.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Memory(Struct):
     chat: str
     thread: str
     mentions_only: bool = False
-    since: str = ""  # what came before this message was not for us
-    told_from: float = 0.0  # what happened earlier in a run without a cursor is not told
+    since: str = ""  # messages before this one were not for us
+    told_from: float = 0.0  # earlier events of a run without a cursor are not told
     gone: bool = False
     cursors: dict[str, int] = {}
-    posting: dict[str, int] = {}  # where they will be when what is being posted is there
+    posting: dict[str, int] = {}  # the cursors as they will be after the posts in flight
     heard: list[str] = []
     status_run: str = ""
     status_message: str = ""
@@ -86,7 +86,7 @@ def _file(chat: str) -> str:
 
 
 def _read(path: Path) -> Memory | None:
-    """A file that cannot be read is as one that is not there; it is kept for who wants to know."""
+    """Read a file; one that cannot be read is renamed and kept, and counts as missing."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Memory)
     except (OSError, msgspec.MsgspecError):
@@ -95,7 +95,7 @@ def _read(path: Path) -> Memory | None:
 
 
 def _write(folder: Path, name: str, body: bytes) -> None:
-    """In one move; it may hold a way to answer a press, which is nobody else's business."""
+    """Replace a file in one move. Only its owner may read it: it may hold tokens for answers."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = folder / f"{name}.new"
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

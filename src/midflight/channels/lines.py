@@ -1,4 +1,4 @@
-"""What is said and chosen in a thread, a line each, by pure functions."""
+"""Pure functions that turn the lines of a thread, said or chosen, into posts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE_MAX: Final = 160
 
 
 class Scene(Struct, frozen=True):
-    """What a line of a thread is told beside itself: whose chat this is, and what it refers to."""
+    """One line of a thread, with all that its post needs: the chat, and what the line refers to."""
 
     line: Line
     key: str
@@ -35,7 +35,7 @@ class Scene(Struct, frozen=True):
 
 
 def told(scene: Scene) -> Post | None:
-    """One line of a thread as a post; None where this chat need not be told."""
+    """Return one line of a thread as a post; None where this chat need not be told."""
     tell = _TOLD.get(scene.line.kind)
     return tell(scene) if tell else None
 
@@ -60,7 +60,7 @@ def _report(scene: Scene) -> Post:
 
 
 def _partial(scene: Scene) -> Post:
-    """What was kept: its first lines here, all of it and the files beside it."""
+    """Show the first paragraph of saved work; the whole of it and the run's files go beside it."""
     head, _, rest = scene.line.text.partition("\n\n")
     texts = (("partial-work.md", scene.line.text),) if rest else ()
     others = short(", ".join(scene.not_shown), 200)
@@ -69,7 +69,7 @@ def _partial(scene: Scene) -> Post:
 
 
 def _cancel_asked(scene: Scene) -> Post:
-    """The panic word has paused; to cancel is one more press, and says what that would do.
+    """Offer Resume and Cancel after a panic word has paused the run; Cancel says what it does.
 
     Its presses name no position: the pause itself may not have been told here yet.
     """
@@ -83,7 +83,7 @@ def _cancel_asked(scene: Scene) -> Post:
 
 
 def _choice(scene: Scene) -> Post | None:
-    """What became of a message, in one line, with the way back."""
+    """Say what was chosen for a message, in one line, with a button for another choice."""
     line = scene.line
     about = f"“{short(scene.text, 60)}”"
     words = {
@@ -140,7 +140,7 @@ _TOLD: Final[dict[str, Callable[[Scene], Post | None]]] = {
 
 
 def redirected(before: str, now: str) -> str:
-    """What a redirect has changed, in one line: words struck out and words in bold."""
+    """Return the change that a redirect made, in one line: words struck out and words in bold."""
     marks = {"same": "", "removed": "~~", "added": "**"}
     words = " ".join(f"{marks[p.kind]}{p.text}{marks[p.kind]}" for p in word_diff(before, now))
     if len(words) > LINE_MAX:  # many small marks say less than both in short

@@ -1,4 +1,4 @@
-"""Who may do what from a chat: an allow-list of people and of the chat's own roles."""
+"""The allow-list of a chat: people and the chat's own roles, each with a role of ours."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ STRANGER: Final = (
 
 
 class Person(Struct, frozen=True):
-    """How somebody on the list is called and what they may do."""
+    """Somebody on the list: their role, and the name they are called by."""
 
     role: Role
     name: str = ""
 
 
 class People:
-    """Maps people of a chat to roles. Who is not on the list is ``others``: nobody, by default."""
+    """Maps people of a chat to roles. Those not on the list get the role ``others``, or none."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class People:
     def who(
         self, user: str, name: str, *, channel: str, chat: str, roles: Collection[str] = ()
     ) -> Who | None:
-        """Who this is to us; None for somebody who has no business here.
+        """Return the person behind a user of a chat; None if they may do nothing here.
 
-        Their id is part of what they are called, unless the list names them: a name in a chat can
-        be changed to that of somebody else.
+        Their id is part of their name, unless the list names them: in a chat people can take
+        the name of somebody else.
         """
         listed = self._users.get(user)
         ranks = [self._roles[role] for role in roles if role in self._roles]
@@ -75,10 +75,10 @@ class People:
         return Who(by=called, role=role, channel=door(channel, chat))
 
     def still(self, who: Who) -> Who | None:
-        """Who somebody of an earlier life is by now: never more than they were then.
+        """Return a person of an earlier process with their role of now, never a higher one.
 
-        Which roles they have in the chat is not known any more: it is enough that the list still
-        has such a role.
+        The chat's own roles of a person who is not on the list are not known any more: the highest
+        role that the list gives for any of them is taken. None if they may do nothing any more.
         """
         channel = who.channel.partition(":")[0]
         listed = next((p for user, p in self._users.items() if _is(who.by, user, p, channel)), None)
@@ -94,23 +94,23 @@ def _is(by: str, user: str, person: Person, channel: str) -> bool:
 
 
 def _name(given: str) -> str:
-    """A name as people choose them, without what could be read as something else by a model."""
+    """Return a chosen name without characters that a model could read as something else."""
     return _ODD.sub("_", given)[:NAME_MAX] or "somebody"
 
 
 def _id(given: str) -> str:
-    """What tells people apart has to go on doing so."""
+    """Return an id as it is, or a digest of it, so that different ids stay different."""
     plain = len(given) <= NAME_MAX and not _ODD.search(given)
     return given if plain else blake2b(given.encode(), digest_size=12).hexdigest()
 
 
 def door(channel: str, chat: str) -> str:
-    """The name of one chat among all the doors to a thread."""
+    """Return the name of one chat among all the doors to a thread."""
     return f"{channel}:{chat}"
 
 
 def shown(by: str) -> str:
-    """A name as it is shown: without the id that keeps it apart from others."""
+    """Return a name as it is shown, without the id that keeps it apart from others."""
     name, at, rest = by.rpartition("@")
     return f"{name}@{rest.partition(':')[0]}" if at and ":" in rest else by
 

@@ -1,14 +1,13 @@
-"""Tells one chat what happens in its thread: each line once and in order, one live status message.
+"""A relay tells one chat what happens in its thread: each line once, and one live status message.
 
-Two tasks. One follows the journals and folds them; the other posts. While a post waits for a rate
-limit what comes meanwhile gathers, is posted together, and of the status only the latest is shown.
-What was shown is remembered before the next is; what was being posted when the process ended is
-posted again as it was, under the same key, so that the chat can tell that it is the same.
+It has two tasks: one follows the journals and folds them, the other posts. While a post waits for a
+rate limit, further lines gather and are then posted together; of the status only the latest is
+shown. A relay remembers what it has shown before it shows more. After a crash it posts again what
+was being posted, under the same key, so that the chat can tell that it is the same.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -28,8 +27,9 @@ from midflight.inputs import Clock
 from midflight.kernel.phases import Phase
 from midflight.kernel.status import place
 from midflight.sheets import RunBook
+from midflight.tools.secret import clean_logger
 
-log: Final = logging.getLogger("midflight.channels")
+log: Final = clean_logger("midflight.channels")
 
 GATHER_S: Final = 0.15  # lines of one moment belong together
 EDIT_GAP_S: Final = 1.2  # between two edits of the status, unless it has changed its phase
@@ -63,7 +63,7 @@ class Relay:
         self._begin()
 
     def _begin(self) -> None:
-        """From nothing: everything is folded again from the journals."""
+        """Start anew, and fold everything again from the journals."""
         self._told = Follower(
             self._control,
             self.memory,
@@ -71,7 +71,7 @@ class Relay:
             workdir=self._workdir,
             stir=self._stir,
         )
-        self._first = dict(self.memory.posting)  # what may have been posted in an earlier life
+        self._first = dict(self.memory.posting)  # posts that an earlier process may have made
         self._shown: Post | None = None
         self._shown_at = 0.0
         self._shown_phase = ""
@@ -80,11 +80,11 @@ class Relay:
     # ── from outside ─────────────────────────────────────────────────────────────────────────
 
     def stop(self) -> None:
-        """Tell nothing any more: the chat goes on with another thread."""
+        """Stop telling the chat, because it goes on with another thread."""
         self._scope.cancel()
 
     def follow(self) -> None:
-        """The thread is there; before that there is nothing to follow."""
+        """Begin to follow the thread, now that it exists."""
         self._follows.set()
 
     def acknowledge(self, ack: Ack) -> None:
@@ -93,7 +93,7 @@ class Relay:
         self._stir()
 
     def note(self, post: Post, settles: str = "") -> None:
-        """Show something that stands in no journal; then the press that it answers is answered."""
+        """Show a post that is in no journal; ``settles`` is the key of a press that it answers."""
         self._notes.append(post)
         self._settles += [settles] if settles else []
         self._stir()
@@ -104,7 +104,7 @@ class Relay:
     # ── the work ─────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Follow and post. What fails unforeseen is recorded, and begun again from the journals."""
+        """Follow and post; log an unforeseen error, and begin again from the journals."""
         with self._scope:
             await self._run()
 
@@ -157,7 +157,7 @@ class Relay:
             await self._ledger.keep(self.memory, _answered(settled))
 
     async def _tell(self) -> None:
-        """Post what has gathered; first of all, as it was, what an earlier life was posting."""
+        """Post what has gathered; first, as it was, what an earlier process was posting."""
         if not self._told.has_reached(self._first):
             return  # or a part of it would be posted as if it were the whole
         first, self._first = self._first, {}
@@ -175,7 +175,7 @@ class Relay:
             await self._ledger.keep(self.memory, _posted(upto))
 
     async def _show_cards(self) -> None:
-        """Every open question has a card, and no card offers what is settled."""
+        """Post a card for each open question, and edit the cards of those that are settled."""
         for card, (asked, how) in list(self._told.questions.items()):
             run = card.partition("/")[0]
             shown_as = self.memory.cards.get(card)
@@ -205,7 +205,7 @@ class Relay:
             return
         post = await self._status(book)
         if self._told.items and self._shows_an_end(book):
-            return  # its last words have come since we told the others: they go first
+            return  # lines have come since we told the others: they go first
         if run != self.memory.status_run:
             await self._leave_status()
             keyed = msgspec.structs.replace(
@@ -238,11 +238,12 @@ class Relay:
     async def _status(self, book: RunBook) -> Post:
         has_todos = bool(self._told.thread.state.todos)
         todos = await self._control.preview_todos(self.memory.thread) if has_todos else []
+        book.undriven(await self._control.undriven_since(book.state))
         sheet = book.sheet()
         return render.status(render.Standing(sheet, place(book.state), self._clock()), todos)
 
     async def _leave_status(self) -> None:
-        """The message that has shown another run keeps how that stands, without its buttons."""
+        """Take the buttons off the status message of another run, which keeps its last status."""
         book = self._told.runs.get(self.memory.status_run)
         if book is None or not self.memory.status_message or not book.state.head:
             return
@@ -252,9 +253,9 @@ class Relay:
     # ── delivering ───────────────────────────────────────────────────────────────────────────
 
     async def _deliver(self, post: Post, *, edits: str = "") -> str:
-        """Post or edit, as often as it takes: the chat may be away for a while.
+        """Post or edit, and try again for as long as the chat is away.
 
-        Gives the chat's id for it, and nothing where what was to be edited is gone.
+        Return the chat's id of the message; empty if the message to be edited is gone.
         """
         tries, instead, where = 0, plainer(post), {"chat": self.memory.chat}
         while True:

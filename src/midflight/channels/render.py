@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from midflight.channels.asking import about, ways
+from midflight.channels.asking import Way, escaped, in_block, ways
 from midflight.channels.people import shown
 from midflight.channels.shapes import Action, Button, Menu, Post, mark
 from midflight.kernel.decide import HANDED_OVER
-from midflight.kernel.phases import Phase
+from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
 from midflight.sheets.figures import clock, elapsed, is_near, nearest, spending
@@ -44,7 +44,10 @@ HEADS: Final = {
     Phase.FAILED: "Failed",
     Phase.KILLED: "Stopped by an operator",
 }
+UNDRIVEN: Final = ("∅", "Nobody drives this")
+"""Sign and head of a run that needs a driver and has none that lives."""
 LABEL_MAX: Final = 80
+FACTS_FILE: Final = "what-is-asked.txt"
 BUTTONS_IN_A_ROW: Final = 4  # more choices than this are a menu
 TODOS_SHOWN: Final = 5
 
@@ -61,21 +64,29 @@ class Standing(Struct, frozen=True):
 
 
 def status(standing: Standing, todos: Sequence[TodoOffer]) -> Post:
-    """The one live message: state, elapsed, steps, spend, what is to be done, the controls."""
+    """Return the live status message: phase, time, steps, spending, todos and controls."""
     sheet = standing.sheet
-    parts = [f"{SYMBOLS[sheet.phase]} **{_head(sheet)}** {_what(sheet)}".rstrip(), meters(standing)]
+    sign = SYMBOLS[sheet.phase] if sheet.undriven_since is None else UNDRIVEN[0]
+    parts = [f"{sign} **{_head(sheet)}** {_what(sheet)}".rstrip(), meters(standing)]
     parts += [_todo_list(todos)] if todos else []
     parts += [f"-# {note}" for note in _consequences(sheet)]
     return Post("\n".join(parts), buttons=controls(sheet))
 
 
 def _head(sheet: RunSheet) -> str:
+    if sheet.undriven_since is not None:
+        return UNDRIVEN[1]
     parked = sheet.phase is Phase.PAUSED and "parked" in sheet.holds
     at_cap = sheet.phase is Phase.PAUSED and "cap" in sheet.holds
     return "Parked" if parked else "Paused at the cap" if at_cap else HEADS[sheet.phase]
 
 
 def _what(sheet: RunSheet) -> str:
+    if sheet.undriven_since is not None:
+        if sheet.phase in ENDS:
+            return f"{short(sheet.brief, 80)} — what is to be undone waits for its process"
+        was = f"was {HEADS[sheet.phase].lower()}"
+        return f"{short(sheet.brief, 80)} — it {was}; it goes on when its process is back"
     match sheet.phase:
         case Phase.RUNNING | Phase.PAUSING:
             doing = ", ".join(dict.fromkeys(each.name for each in sheet.in_flight))
@@ -91,7 +102,7 @@ def _what(sheet: RunSheet) -> str:
 
 
 def meters(standing: Standing) -> str:
-    """The small line in even letters: elapsed, step, spend, the nearest cap."""
+    """Return the line of figures: time, step, spending, the nearest cap."""
     sheet, now = standing.sheet, standing.now
     place = standing.place if sheet.phase not in ENDED else _steps(sheet.done)
     warned = spending(sheet, now) + " ⚠" * is_near(nearest(sheet, now))
@@ -119,7 +130,7 @@ def _slots(sheet: RunSheet) -> tuple[str, ...]:
 
 
 def controls(sheet: RunSheet) -> tuple[Button, ...]:
-    """Pause or Resume, Redirect, Cancel: always in this order, each with what it would do now."""
+    """Return Pause or Resume, Redirect and Cancel, in this order, each with its consequence."""
     return tuple(_control(sheet, sheet.preview[verb]) for verb in _slots(sheet))
 
 
@@ -131,14 +142,14 @@ def _control(sheet: RunSheet, offer: Offer) -> Button:
 
 
 def _consequences(sheet: RunSheet) -> list[str]:
-    """What does not fit on a button stands above it, whole."""
+    """Return the consequences that are too long for their buttons; they stand above them."""
     offers = [sheet.preview[verb] for verb in _slots(sheet)]
     said = [f"{offer.label} · {offer.consequence}" for offer in offers]
     return [text for text in said if len(text) > LABEL_MAX]
 
 
 def label(text: str) -> str:
-    """As much of it as a button takes."""
+    """Return as much of a text as a button takes."""
     return text if len(text) <= LABEL_MAX else f"{text[: LABEL_MAX - 1]}…"
 
 
@@ -146,18 +157,21 @@ def label(text: str) -> str:
 
 
 def card(run: str, asked: Asked, key: str = "") -> Post:
-    """A question with its facts and its answers as buttons or as a menu."""
+    """Return a question with its facts, and its answers as buttons or as a menu."""
     schema = msgspec.json.decode(asked.schema)
-    facts = about(schema.get("x-details")) if isinstance(schema, dict) else ""
+    facts, file = in_block(schema)
     until = f"-# expires <t:{int(asked.expires_at)}:R>" if asked.expires_at else ""
     named = f"-# for {', '.join(map(shown, asked.answerers))}" if asked.answerers else ""
-    text = "\n".join(filter(None, [f"❓ **{asked.message}**", facts, until, named]))
+    beside = f"-# It is about what {FACTS_FILE} holds: read that before you answer." * bool(file)
+    asks = f"❓ **{escaped(asked.message)}**"
+    text = "\n".join(filter(None, [asks, facts, beside, until, named]))
+    files = ((FACTS_FILE, file),) if file else ()
     instead = {"cap": ("Raise cap", "caps"), HANDED_OVER: ("Hand back", "hand_back")}
     if asked.kind in instead:
         words, verb = instead[asked.kind]
         button = Button(words, Action(verb, mark(run), asked.question), "good")
-        return Post(text, key, buttons=(button,))
-    return _answers(Post(text, key), run, asked, schema)
+        return Post(text, key, buttons=(button,), texts=files)
+    return _answers(Post(text, key, texts=files), run, asked, schema)
 
 
 def _answers(post: Post, run: str, asked: Asked, schema: object) -> Post:
@@ -173,7 +187,13 @@ def _answers(post: Post, run: str, asked: Asked, schema: object) -> Post:
         verb = "fill" if way.needs_form else "answer"
         action = Action(verb, mark(run), asked.question, str(number))
         buttons.append(Button(label(way.label), action, _tone(way.value)))
-    return msgspec.structs.replace(post, buttons=tuple(buttons), menu=menu)
+    text = "\n".join([post.text, *_in_full(ways(schema))])
+    return msgspec.structs.replace(post, text=text, buttons=tuple(buttons), menu=menu)
+
+
+def _in_full(offered: Iterable[Way]) -> list[str]:
+    """Return the answers that a button would cut; they stand above it, whole."""
+    return [f"- {escaped(way.label)}" for way in offered if len(way.label) > LABEL_MAX]
 
 
 def _tone(value: object) -> str:
@@ -181,15 +201,15 @@ def _tone(value: object) -> str:
 
 
 def settled(asked: Asked, how: str) -> Post:
-    """The card of a question that is not open any more."""
-    return Post(f"❓ {asked.message}\n**{how}**")
+    """Return the card of a question that is not open any more."""
+    return Post(f"❓ {escaped(asked.message)}\n**{how}**")
 
 
 # ── ends ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def ended(sheet: RunSheet, key: str) -> Post | None:
-    """What a person has to know of an end that has not been said in the thread."""
+    """Return how a run ended, and its receipt; None if it is done, which needs no post."""
     if sheet.phase is Phase.DONE:
         return None
     head = f"{SYMBOLS[sheet.phase]} **{HEADS[sheet.phase]}** {_what(sheet)}".rstrip()
@@ -197,5 +217,5 @@ def ended(sheet: RunSheet, key: str) -> Post | None:
 
 
 def receipt(found: Receipt) -> list[str]:
-    """What became of every effect, a line each."""
+    """Return the lines of a receipt, one for each effect."""
     return [f"- {line.text}" for line in found.lines] or ["-# It had changed nothing."]

@@ -1,4 +1,4 @@
-"""What goes to and fro between a channel and its switchboard: posts, presses, forms. Plain data."""
+"""Posts, presses and forms: plain data between a channel and its switchboard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARK_BYTES: Final = 8  # of a run's id on a button: ids may be long, and chats t
 
 
 def mark(journal: str) -> str:
-    """A short name of a run, for buttons; it is looked up in the chat's own thread only."""
+    """Return a short name of a run for buttons; it is looked up in the chat's own thread only."""
     return blake2b(journal.encode(), digest_size=MARK_BYTES).hexdigest() if journal else ""
 
 
@@ -23,7 +23,7 @@ def _is_number(text: str) -> bool:
 
 
 class Action(Struct, frozen=True):
-    """What a press means. ``at`` is a position: of what the person saw, or of what it is about."""
+    """The meaning of a press. ``at`` is a position: the one seen, or that of the thing meant."""
 
     verb: str
     run: str = ""
@@ -32,17 +32,17 @@ class Action(Struct, frozen=True):
 
     @property
     def code(self) -> str:
-        """As it is written on a button: at most 100 characters, and never a secret."""
+        """The text that stands for it on a button: at most 100 characters, and never a secret."""
         return f"{PREFIX}:{self.verb}:{self.run}:{self.at}:{self.choice}"
 
     @property
     def wants_form(self) -> bool:
-        """Whether it asks for words before it can be done."""
+        """True if the press opens a form first."""
         return self.verb in FORMS
 
     @classmethod
     def read(cls, code: str) -> Action | None:
-        """What a button says, or None if it is not one of ours."""
+        """Return the action in a button's code; None if it is not one of ours."""
         parts = code.split(":", 4)
         if len(parts) != 5 or parts[0] != PREFIX or not _is_number(parts[3]):
             return None
@@ -59,7 +59,7 @@ class Button(Struct, frozen=True):
 
 
 class Menu(Struct, frozen=True):
-    """One of many: pairs of what is shown and what ``action.choice`` becomes."""
+    """A choice of one: pairs of a shown label and the value that ``action.choice`` becomes."""
 
     hint: str
     action: Action
@@ -94,7 +94,7 @@ class Field(Struct, frozen=True):
 
 
 class Form(Struct, frozen=True):
-    """What a press asks for before it can be done; its answer comes with the same action."""
+    """A form that a press opens; it comes back filled in, with the same action."""
 
     title: str
     action: Action
@@ -106,4 +106,4 @@ class Heard(Struct, frozen=True):
 
     id: str
     text: str
-    notes: tuple[str, ...] = ()  # what of it could not be taken, in words
+    notes: tuple[str, ...] = ()  # sentences about parts that could not be taken

@@ -1,7 +1,7 @@
-"""Signed deliveries, as the Standard Webhooks specification has them: who sent it, when, and once.
+"""Deliveries signed as the Standard Webhooks specification says: genuine, recent, and taken once.
 
-``webhook-signature`` is ``v1,`` and the HMAC-SHA256 over id, timestamp and body. What is older than
-five minutes is refused, and so is the same delivery a second time.
+``webhook-signature`` is ``v1,`` and the HMAC-SHA256 over id, timestamp and body. A delivery that is
+older than five minutes is refused, and so is the same delivery a second time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFIX: Final = "whsec_"
 
 
 class NotGenuine(InvalidRequest):
-    """A delivery is not from who it should be, or not of this moment, or not new."""
+    """A delivery has a wrong signature, is too old, or was taken before."""
 
 
 class Signer:
@@ -34,7 +34,7 @@ class Signer:
         self._seen: dict[str, float] = {}
 
     def sign(self, delivery: str, body: bytes) -> dict[str, str]:
-        """The headers that go with a body."""
+        """Return the headers that go with a body."""
         stamp = str(int(self._clock()))
         return {
             "webhook-id": delivery,
@@ -63,12 +63,12 @@ class Signer:
         return delivery
 
     def forget(self, headers: Mapping[str, str], body: bytes) -> None:
-        """A delivery that could not be taken may come again as it is, within the same second."""
+        """Forget a delivery that could not be taken, so that the same one may come again."""
         delivery, stamp = headers["webhook-id"], headers["webhook-timestamp"]
         self._seen.pop(self._signature(delivery, stamp, body), None)
 
     def _once(self, signature: str, now: float) -> None:
-        """A sender that tries again signs again; only a copy has the same signature."""
+        """Refuse a signature that was seen before: a sender that tries again signs again."""
         if signature in self._seen:
             raise NotGenuine("this very delivery was taken before. Nothing was changed.")
         while self._seen and now - next(iter(self._seen.values())) > 2 * TOLERANCE_S:

@@ -1,4 +1,4 @@
-"""A long text in pieces that a chat takes, each of them whole: no code block is torn."""
+"""Splits a long text into pieces that a chat takes, and keeps code blocks readable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPARE: Final = 64  # what opening a block again and closing it take, and a littl
 
 
 def split(text: str, limit: int) -> list[str]:
-    """Pieces of at most ``limit`` characters, cut at lines where that is possible.
+    """Return pieces of at most ``limit`` characters, cut at lines where that is possible.
 
     A code block that goes over a cut is closed before it and opened again behind it, with its
     language, so that each piece reads as what it is.
@@ -37,7 +37,7 @@ def split(text: str, limit: int) -> list[str]:
 
 
 def _lines(text: str, longest: int) -> list[str]:
-    """Lines; one that is longer than a piece is cut at a space, or anywhere."""
+    """Return lines; one that is longer than a piece is cut at a space, or anywhere."""
     found = []
     for line in text.split("\n"):
         while len(line) > longest:
@@ -52,7 +52,7 @@ def _lines(text: str, longest: int) -> list[str]:
 
 
 def _fenced(line: str, fence: str, opening: str) -> tuple[str, str]:
-    """The block that is open behind this line: how it is closed, and how it was opened."""
+    """Return the code block that is open behind this line: its end and its beginning."""
     for found in FENCE.finditer(line):
         ticks = found[0].strip()
         if not fence:

@@ -1,4 +1,4 @@
-"""All that comes in from the chats of one channel: texts, presses and commands.
+"""The switchboard takes texts, presses and commands from the chats of one channel.
 
 Nothing that was taken is lost with the process: messages are in the journal before they are
 answered, and a press is remembered, with the way to answer it, before it is done.
@@ -14,6 +14,7 @@ from typing import Final
 import anyio
 import msgspec
 
+from midflight.audit.record import Deed
 from midflight.channels.base import Channel
 from midflight.channels.chats import Chats
 from midflight.channels.commands import (
@@ -32,15 +33,16 @@ from midflight.channels.people import People, door
 from midflight.channels.shapes import Action, Form, Heard, Post
 from midflight.control import Control
 from midflight.errors import MidflightError
-from midflight.inputs import Clock, wall_clock
+from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.sheets.words import short
+from midflight.verbs.auditing import record_refusal
 
 log: Final = logging.getLogger("midflight.channels")
 
-TAKEN_KEPT: Final = 2_048  # messages of this life; those of earlier ones are in the ledger
+TAKEN_KEPT: Final = 2_048  # messages of this process; those of earlier ones are in the ledger
 MEANT_S: Final = 1.0  # to look up which run a command means, before it is acknowledged
 LATE_S: Final = 30.0  # a cancel or redirect older than this is shown again before it is done
 
@@ -48,7 +50,7 @@ LATE_S: Final = 30.0  # a cancel or redirect older than this is shown again befo
 class Switchboard(Chats):
     """Joins a channel to ``Control``. Open it with ``async with``; it works until the block ends.
 
-    ``agent`` answers in chats where nobody does yet. ``folder`` keeps what is remembered of chats;
+    ``agent`` answers in chats that have no agent yet. ``folder`` keeps the memories of chats;
     ``workdir`` is where runs have their folders, whose files are shown when a run is cancelled.
     """
 
@@ -68,6 +70,23 @@ class Switchboard(Chats):
         self.people = people
         self._locks: dict[str, anyio.Lock] = {}
         self._taken: dict[tuple[str, str], None] = {}
+
+    async def turn_away(
+        self, chat: str, action: str, *, user: str, why: str = "not_listed"
+    ) -> None:
+        """Record that somebody was refused, or count it where that has happened too often.
+
+        A channel that is attached to a server has no store, and so no record of this.
+        """
+        if isinstance(self._control, Control):
+            asked = Deed(
+                id=new_id(),
+                action=action,
+                door=door(self._channel.name, chat),
+                address=f"{self._channel.name} user {user}",
+                why=why,
+            )
+            await record_refusal(self._control, asked)
 
     # ── texts ────────────────────────────────────────────────────────────────────────────────
 
@@ -90,17 +109,17 @@ class Switchboard(Chats):
             del self._taken[next(iter(self._taken))]
 
     def has_heard(self, chat: str, message: str) -> bool:
-        """Whether a text was taken before, in this life or in an earlier one."""
+        """Return whether a text was taken before, by this process or an earlier one."""
         memory = self.memory(chat)
         return (chat, message) in self._taken or (memory is not None and message in memory.heard)
 
     async def waiting(self, chat: str) -> set[str]:
-        """The chat's own ids of what was written there and nobody has read yet."""
+        """Return the chat's own ids of messages that were written there and not read yet."""
         memory = self.memory(chat)
         return await self._inbox.waiting(memory) if memory is not None else set()
 
     async def say(self, chat: str, post: Post, *, settles: str = "") -> None:
-        """Show something of the channel's own, in its turn; where no conversation is, at once.
+        """Show a post of the channel's own: in its turn, or at once in a chat without a thread.
 
         ``settles`` is the key of a press that it answers, and that is answered once it is shown.
         """
@@ -114,14 +133,14 @@ class Switchboard(Chats):
             log.warning("Nobody was told: %s", error, extra={"chat": chat})
 
     async def correct(self, chat: str, message: str, text: str, *, by: str = "") -> None:
-        """A message was changed in the chat; name who did it unless the chat sees to that."""
+        """Correct a message; ``by`` is the person, unless the chat lets only its author do so."""
         memory = self.memory(chat)
         words = await self._inbox.correct(memory, message, text, by) if memory is not None else ""
         if memory is not None and words:
             (await self._relay(memory)).note(Post(words, f"edit:{message}"))
 
     async def withdraw(self, chat: str, message: str, *, by: str = "") -> None:
-        """A message was removed from the chat; name who did it unless the chat sees to that."""
+        """Withdraw a message; ``by`` is the person, unless the chat lets only its author do so."""
         memory = self.memory(chat)
         words = await self._inbox.withdraw(memory, message, by) if memory is not None else ""
         if memory is not None and words:
@@ -130,19 +149,19 @@ class Switchboard(Chats):
     # ── presses ──────────────────────────────────────────────────────────────────────────────
 
     async def form(self, chat: str, action: Action, who: Who) -> Form | Post:
-        """The form that a press opens."""
+        """Return the form that a press opens, or a post that says why it opens none."""
         memory = self.memory(chat)
         return await self._desk.form(memory, action, who) if memory is not None else UNKNOWN
 
     async def remember(
         self, chat: str, key: str, code: str, who: Who, *, way: str, fields: Mapping[str, str]
     ) -> None:
-        """A press is about to be done; if we die on the way the next life does and answers it."""
+        """Remember a press before it is carried out; after a crash the next process answers it."""
         memory = self.memory(chat)
         if memory is None:
             return
         given = dict(fields)
-        with anyio.move_on_after(MEANT_S):  # or who has pressed would be told that it failed
+        with anyio.move_on_after(MEANT_S):  # or they would be told that the press failed
             code, given = await meant(self._find, memory, code, fields)
         pending = Pending(code, who.by, str(who.role), self._clock(), way, given)
         await self._ledger.keep(memory, _pends(key, pending))
@@ -157,7 +176,7 @@ class Switchboard(Chats):
         fields: Mapping[str, str] | None = None,
         late: bool = False,
     ) -> Post:
-        """Do what a press or a command means, and give its answer."""
+        """Carry out a press or a command, and return its answer."""
         memory, (name, text) = self.memory(chat), parts(code)
         if memory is None and name in OPERATING:
             return await operate(self._control, name, Given(text, who, key, late))
@@ -176,7 +195,7 @@ class Switchboard(Chats):
     async def _meaning(
         self, memory: Memory, code: str, key: str, fields: Mapping[str, str] | None
     ) -> tuple[str, Mapping[str, str]]:
-        """What is done under this key: what is remembered of it, so that it stays the same."""
+        """Return the action under a key: the remembered one, so that it stays the same."""
         pending = memory.pending.get(key)
         if pending is None:
             return await meant(self._find, memory, code, fields)
@@ -187,7 +206,7 @@ class Switchboard(Chats):
         return pending.code, pending.fields
 
     async def answered(self, chat: str, key: str) -> None:
-        """The answer to a press is there."""
+        """Forget a press, because its answer was given."""
         memory = self.memory(chat)
         if memory is not None and key in memory.pending:
 
@@ -197,7 +216,7 @@ class Switchboard(Chats):
             await self._ledger.keep(memory, forget)
 
     async def press_again(self, memory: Memory, key: str) -> Post:
-        """Do a press that an earlier life has taken; under its key it is done once."""
+        """Carry out a press that an earlier process has taken; under its key it is done once."""
         pending = memory.pending[key]
         if steers(pending.code):  # never begun, and another run may be in front by now
             return Post(

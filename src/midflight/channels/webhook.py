@@ -21,7 +21,7 @@ from midflight.channels.people import STRANGER
 from midflight.channels.shapes import Action, Form, Heard, Post, mark
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.switchboard import Switchboard
-from midflight.errors import InvalidRequest, MidflightError
+from midflight.errors import InvalidRequest, MidflightError, to_install
 from midflight.inputs import Ids, new_id
 from midflight.tools.base import ToolRefused
 
@@ -30,7 +30,7 @@ try:
 
     from midflight.tools.http import Doorkeeper
 except ImportError as error:
-    needs = "midflight.channels.webhook needs an extra: pip install 'midflight[http]'"
+    needs = f"midflight.channels.webhook needs an extra: {to_install('http')}"
     raise ImportError(needs) from error
 
 NAME: Final = "webhook"
@@ -46,7 +46,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Delivered(Struct, forbid_unknown_fields=True):
-    """What comes in. One of ``text``, ``press``, ``command``, ``edit`` and ``remove``.
+    """A delivery to us, with one of ``text``, ``press``, ``command``, ``edit`` and ``remove``.
 
     ``press`` is the code of a button, with ``fields`` where it has opened a form.
     """
@@ -76,14 +76,14 @@ class Webhook:
     # ── out ──────────────────────────────────────────────────────────────────────────────────
 
     async def post(self, chat: str, post: Post) -> str:
-        """Deliver it; its id is the receiver's if that names one, and otherwise ours."""
+        """Deliver a post; return the id that the receiver gives it, or else ours."""
         ours = mark(f"{chat} {post.key}") if post.key else ""
         shown = await to_thread.run_sync(_shown, post)  # it reads files
         answer = await self._deliver({"type": "post", "chat": chat, "id": ours, **shown})
         return str(answer.get("id") or ours)
 
     async def edit(self, chat: str, message: str, post: Post) -> None:
-        """Deliver what is to be shown instead."""
+        """Deliver a post that replaces another one."""
         await self._deliver({"type": "edit", "chat": chat, "id": message, **_shown(post)})
 
     async def _deliver(self, delivery: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Webhook:
     # ── in ───────────────────────────────────────────────────────────────────────────────────
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Take one delivery and answer it with what came of it."""
+        """Take one delivery, and answer it with its result."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await _answer(send, 405, {"error": "deliveries are POSTs. Nothing was changed."})
             return
@@ -117,6 +117,8 @@ class Webhook:
         try:
             delivery = self._signer.check(headers, body)
         except NotGenuine as error:
+            client = scope.get("client") or ("",)
+            await self.board.turn_away("", "login", user=str(client[0]), why="not_genuine")
             await _answer(send, 401, {"error": str(error)})
             return
         try:
@@ -138,6 +140,7 @@ class Webhook:
             given.user, given.name or given.user, channel=NAME, chat=given.chat
         )
         if who is None:
+            await self.board.turn_away(given.chat, "send", user=given.user)
             return 403, {"error": STRANGER}
         if given.press or given.command:
             return 200, await self._press(delivery, given, who)
@@ -165,7 +168,7 @@ class Webhook:
 
 
 def _shown(post: Post) -> dict[str, Any]:
-    """A post in JSON: buttons with the codes that a press sends back, files in base64."""
+    """Return a post for JSON: buttons with the codes that presses send back, files in base64."""
     buttons = [
         {"label": b.label, "press": b.action.code, "style": b.style, "enabled": b.enabled}
         for b in post.buttons

@@ -14,9 +14,10 @@ USUAL_PORTS: Final = {"http": 80, "https": 443}  # that browsers do not name
 
 
 def page_address(url: str, *, otherwise: str) -> str:
-    """The address of a page as a code can be put behind it; ``otherwise`` says what was not done.
+    """Check the address of a page, and return it with a path, so that a code can follow it.
 
-    A code, and the cookie that it becomes, may be seen by nobody on the way.
+    Nobody on the way may see the code, or the cookie that it becomes. ``otherwise`` ends the words
+    of an error: it says what was not done.
     """
     parts = parts_of(url)
     plain = not (parts.username or parts.password or parts.query or parts.fragment)
@@ -34,7 +35,7 @@ def page_address(url: str, *, otherwise: str) -> str:
 
 
 def parts_of(url: str) -> SplitResult:
-    """The parts of an address; none of one that nothing can be at."""
+    """Return the parts of an address; empty parts if it is not a valid one."""
     nowhere = SplitResult("", "", "", "", "")
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""From ``module:agent`` to agents."""
+"""Finds the agents that ``module:agent`` names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from midflight.run import Agent
 
 
 def found_at(place: str) -> list[Agent]:
-    """The agents that ``module:name`` or ``module`` means."""
+    """Return the agents that ``module:name`` or ``module`` means."""
     module, _, name = place.partition(":")
     if "/" in module or module.endswith(".py"):
         meant = _as_module(module, name or "AGENT")
         raise Unknown(f"name a module, not a file: {meant}. Nothing was started.")
     if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: what lies here can be named
+        sys.path.insert(0, "")  # as `python -m` does: modules of this folder can be named
     try:
         there = importlib.import_module(module)
         found = getattr(there, name) if name else list(vars(there).values())
@@ -43,7 +43,7 @@ def found_at(place: str) -> list[Agent]:
 
 
 def _as_module(path: str, name: str) -> str:
-    """How a file is named that lies here, or where to go if it lies elsewhere."""
+    """Return a file of this folder as ``module:agent``; of another one, with where to go first."""
     parts = PurePath(path.removesuffix(".py")).parts
     if path.startswith("/") or ".." in parts:
         return f"{parts[-1]}:{name}, from the folder that it is in"
@@ -51,5 +51,5 @@ def _as_module(path: str, name: str) -> str:
 
 
 def all_at(places: Iterable[str]) -> list[Agent]:
-    """Those of several places, each once."""
+    """Return the agents of several places, each once."""
     return list({agent.name: agent for place in places for agent in found_at(place)}.values())

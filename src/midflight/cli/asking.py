@@ -1,4 +1,4 @@
-"""A question in place, before something that cannot be taken back."""
+"""Asks for confirmation at the terminal, before something that cannot be taken back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ YES = frozenset({"y", "yes"})
 
 
 def confirmed(question: str) -> bool:
-    """Whether who sits here says yes; anything else is no.
+    """Ask the person at the terminal, and return whether they say yes; anything else is no.
 
     It is asked on standard error to the last sign: standard output is for the answer, which a
     program may read. Typer's own question leaves a space there.

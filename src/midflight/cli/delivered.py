@@ -1,8 +1,8 @@
-"""What became of a verb: applied, or recorded until somebody drives."""
+"""The receipt of a verb: applied, or recorded until somebody drives the run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -15,16 +15,22 @@ from midflight.kernel.phases import ENDS
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
+from midflight.terminal.folding import folded, more
 from midflight.terminal.looks import indented
 from midflight.verbs.covering import Accepted
 
-WAIT_S: Final = 2.5  # whoever drives looks for work every two seconds
+WAIT_S: Final = 2.5  # a driver looks for work every two seconds
+DOUBTFUL: Final = frozenset({"unknown", "could not be undone"})
 Ready = Callable[[RunState], bool]
 
 
-def nobody(agent: str) -> str:
-    """What is said of a run that nobody drives: a server may well run, with other agents."""
-    return f"recorded; continues when `midflight serve` runs with agent {agent.removesuffix(ASIDE)}"
+def nobody(agent: str, module: str = "") -> str:
+    """Return the line about a run that nobody drives, with the command that would drive it.
+
+    A server may well run, with other agents. ``module`` holds the agent, if the caller knows it.
+    """
+    place = f"{module or 'MODULE'}:{agent.removesuffix(ASIDE)}"
+    return f"Recorded. Nobody drives it now; it goes on with: midflight serve {place}"
 
 
 class Delivered(Struct, frozen=True):
@@ -61,6 +67,7 @@ async def deliver(
     state: RunState = await desk.control.state(run)
     delivery = state.deliveries.get(position)
     ended = state.phase in ENDS
+    alone = await desk.control.undriven_since(state) is not None
     found = Delivered(
         run=run,
         verb=accepted.verb,
@@ -68,7 +75,7 @@ async def deliver(
         in_flight=accepted.in_flight,
         delivery=delivery.status if delivery is not None else "applied",
         phase=state.phase,
-        status=status(state, await desk.control.store.now()),
+        status=status(state, await desk.control.store.now(), alone=alone),
         driven=not state.wants_driver or await desk.driven(run),
         receipt=receipt(state) if ended else None,
         said=accepted.status,
@@ -76,27 +83,43 @@ async def deliver(
     if desk.as_json:
         print_json(found)
     else:
-        _tell(found, state.agent)
+        _tell(desk, found, state.agent)
     return 0
 
 
-def _tell(found: Delivered, agent: str) -> None:
-    said = found.status if found.driven else f"{found.verb} {nobody(agent)}"
+def _tell(desk: Desk, found: Delivered, agent: str) -> None:
+    said = found.status if found.driven else f"{found.verb}: {nobody(agent)}"
     print(f"{found.run[:SHOWN]}  {indented(said)}")
     if found.said:
         print(f"  {indented(found.said)}")
     if found.delivery == "superseded":
         print("  superseded by what was asked after it")
     if found.receipt is not None:
-        tell_receipt(found.receipt)
+        tell_receipt(found.receipt, how=desk.command("show", found.run[:SHOWN], "--all"))
 
 
-def tell_receipt(kept: Receipt, *, numbered: bool = False) -> None:
-    """Every effect with its one word, if wanted by its number, and what was saved."""
-    for line in kept.lines:
+def tell_receipt(
+    kept: Receipt, *, numbered: bool = False, whole: bool = False, how: str = "--all"
+) -> None:
+    """Print every effect with its outcome, numbered if wanted, and what was saved.
+
+    Of many the middle is folded, unless the ``whole`` is wanted; ``how`` says how that is seen.
+    """
+    doubtful = [place for place, line in enumerate(kept.lines) if line.word in DOUBTFUL]
+    for place in folded(len(kept.lines), doubtful, whole=whole):
+        if isinstance(place, range):
+            print(f"  {more(place, 'effect', how)}")
+            continue
+        line = kept.lines[place]
         text = indented(line.text)
         print(f"{line.position:>4}  {text}" if numbered else f"  {text}")
-    for saved in kept.saved:
-        print(f"  saved: {indented(saved)}")
-    for taken in kept.inherited:
-        print(f"  taken over: {indented(taken)}")
+    _tell_list("saved", kept.saved, whole, how)
+    _tell_list("taken over", kept.inherited, whole, how)
+
+
+def _tell_list(word: str, things: Sequence[str], whole: bool, how: str) -> None:
+    for place in folded(len(things), whole=whole):
+        if isinstance(place, range):
+            print(f"  {more(place, 'line', how)}")
+        else:
+            print(f"  {word}: {indented(things[place])}")

@@ -1,4 +1,4 @@
-"""``midflight demo``: an agent at work on a company of its own, for whoever wants to interrupt it.
+"""``midflight demo``: an agent at work on a made-up company, for people to interrupt it.
 
 It needs no key. Run it again and it goes on where it was, also after a kill; ``--fresh`` begins
 anew. Ctrl-C leaves in good order.
@@ -13,7 +13,6 @@ import shlex
 import shutil
 import socket
 import sys
-import webbrowser
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -22,6 +21,7 @@ import anyio
 import typer
 from msgspec import Struct
 
+from midflight.cli.browser import open_privately
 from midflight.cli.desk import JsonOption
 from midflight.cli.logs import Lines
 from midflight.cli.printing import greeting, print, print_json
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 FOLDER: Final = ".midflight-demo"
-DRAIN_S: Final = 5.0  # what steps in flight have to end: none of them takes longer
+KEYS: Final = "keys.json"
+DRAIN_S: Final = 5.0  # time for steps in flight to end; none of them takes longer
 
 GREETING: Final = """
 {model}
@@ -57,7 +58,7 @@ Data, memos and the outbox are in {folder}. Ctrl-C leaves; the same command goes
 
 
 class DemoOptions(Struct, frozen=True):
-    """What the command can be told."""
+    """The options of the command."""
 
     folder: str = FOLDER
     port: int = PORT
@@ -122,7 +123,7 @@ def run_demo(options: DemoOptions) -> int:
         chosen = ServeOptions(
             store=str(folder / RUNS),
             workdir=str(folder / "work"),
-            keys=str(folder / "keys.json"),
+            keys=str(folder / KEYS),
             drain=DRAIN_S,
             voice=options.voice,
         )
@@ -154,11 +155,19 @@ async def _greet(options: DemoOptions, cast: Cast, store: str, control: Control,
         else:
             print(GREETING.format(**told, tui=_tui(Path(store))))
     if options.open_browser and _has_display():
-        await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+        await _show(url, Path(store).parent)
+
+
+async def _show(url: str, folder: Path) -> None:
+    """Open the page in a browser, until its code is used."""
+    from midflight.server.keyring import Keyring
+
+    keyring, code = Keyring(folder / KEYS), url.partition("#code=")[2]
+    await open_privately(url, folder, lambda: not keyring.has_code(code))
 
 
 def _tui(store: Path) -> str:
-    """The command as it works when it is typed in the folder that this one was started in."""
+    """Return the command for the terminal app, as it works in the present folder."""
     here = Path.cwd()
     near = store.relative_to(here) if store.is_relative_to(here) else store
     called = sys.argv[0]
@@ -173,7 +182,7 @@ def _has_display() -> bool:
 
 
 def _log_to(path: Path) -> None:
-    """People read the terminal, and grep the log."""
+    """Write the log to a file, because people read the terminal."""
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(Lines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

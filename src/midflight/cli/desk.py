@@ -6,7 +6,6 @@ that say where, opens it, and closes it whatever happens.
 
 from __future__ import annotations
 
-import getpass
 import inspect
 import os
 import shlex
@@ -21,8 +20,9 @@ import typer
 from msgspec import Struct
 
 from midflight.cli.failing import DONE, Unknown
+from midflight.cli.person import person
 from midflight.control import Control
-from midflight.errors import InvalidRequest, JournalNotFound, StoreUnavailable
+from midflight.errors import InvalidRequest, JournalNotFound, Refused, StoreUnavailable
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
@@ -57,7 +57,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
 
 
 class Where(Struct, frozen=True):
-    """As it was asked for."""
+    """The place of the runs, as the options name it: a store, or a server."""
 
     store: str = ""
     server: str = ""
@@ -74,7 +74,7 @@ class Where(Struct, frozen=True):
 
 
 class Desk:
-    """A control of some kind, and who sits in front of it."""
+    """A control, local or remote, and the person who uses it."""
 
     def __init__(
         self, control: AnyControl, where: Where, who: Who | None, *, as_json: bool
@@ -86,12 +86,12 @@ class Desk:
 
     @property
     def remote(self) -> bool:
-        """Whether the runs are on a server."""
+        """True if the runs are on a server."""
         return bool(self.where.server)
 
     @property
     def named(self) -> dict[str, Who]:
-        """For verbs that want to be told who asks; over HTTP the token says it."""
+        """The argument ``who`` for verbs; empty over HTTP, where the token says who asks."""
         return {"who": self.who} if self.who is not None else {}
 
     def command(self, *words: str) -> str:
@@ -103,7 +103,7 @@ class Desk:
         return (await self.row(named)).journal
 
     async def row(self, named: str) -> Row:
-        """Its row."""
+        """Return the row of a run."""
         if named == LAST:
             return await self._last()
         given = named if named.startswith(RUN_PREFIX) else RUN_PREFIX + named
@@ -138,7 +138,7 @@ class Desk:
         raise Unknown(f"{begins} may be several: {some}. Write more of it. Nothing was changed.")
 
     async def driven(self, run: str) -> bool:
-        """Whether somebody drives it now; of a server that is assumed."""
+        """Return whether somebody drives the run now; for runs of a server this is assumed."""
         if not isinstance(self.control, Control):
             return True
         try:
@@ -170,12 +170,12 @@ async def opened(
 
 
 def has_store(path: str) -> bool:
-    """Whether there is a file of that name."""
+    """Return whether there is a file of that name."""
     return Path(path).exists()
 
 
 def check_store(address: str) -> None:
-    """Looking at a store that is not there must not make one."""
+    """Refuse a store that does not exist, because opening it would make one."""
     if address in {":memory:", "memory:"}:
         raise InvalidRequest("a store in memory ends with its process: there is nothing to see.")
     kind, colon, _ = address.partition(":")
@@ -188,17 +188,8 @@ def check_store(address: str) -> None:
             )
 
 
-def person() -> str:
-    """The name of who sits here; what cannot stand in a name is left out."""
-    try:
-        name = getpass.getuser()
-    except (OSError, KeyError):
-        name = ""
-    return "".join(char for char in name if char.isascii() and char.isalnum()) or "operator"
-
-
 def where_of(store: str, server: str, token_file: str = "") -> Where:
-    """What was said counts before what stands in the environment."""
+    """Return the place of the runs: as the options say, or else as the environment does."""
     if store and server:
         raise InvalidRequest("--store or --server: runs are in one place. Nothing was done.")
     if not (store or server):
@@ -207,10 +198,12 @@ def where_of(store: str, server: str, token_file: str = "") -> Where:
 
 
 def store_of(said: str) -> str:
-    """The store that is meant."""
+    """Return the address of the store: as given, else of the environment, else the usual one."""
     return said or os.environ.get("MIDFLIGHT_STORE") or STORE
 
 
+WRITTEN: Final = ("text", "payload", "note")
+"""The arguments in which a person has written something that a refusal must not lose."""
 Work = Callable[..., Awaitable[int | None]]
 
 
@@ -227,7 +220,13 @@ def at_a_desk(app: typer.Typer, *, name: str = "") -> Callable[[Work], Work]:
                 async with opened(where, as_json=as_json) as desk:
                     return await work(desk, **given) or DONE
 
-            return anyio.run(seated)
+            try:
+                return anyio.run(seated)
+            except Refused as error:
+                written = next((given[name] for name in WRITTEN if given.get(name)), "")
+                if written and not as_json:
+                    error.add_note(f"You wrote: {written}")
+                raise
 
         own = list(inspect.signature(work, eval_str=True).parameters.values())[1:]
         added = {"store": StoreOption, "server": ServerOption, "token_file": TokenOption}

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from signal import SIGINT, SIGTERM
 from typing import Annotated, Final
 
 import anyio
@@ -25,7 +24,7 @@ from midflight.cli.logs import log_to_stderr
 from midflight.cli.printing import greeting, print, print_json
 from midflight.control import Control, local
 from midflight.engines.crew import DRAIN_S
-from midflight.engines.leaving import leaving_on
+from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.run import Agent
 from midflight.stores.opening import open_store, shown
@@ -36,7 +35,7 @@ CLOSE_S: Final = 10.0
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What it is told when it starts."""
+    """The settings of the bot, as they were given at the start."""
 
     store: str
     workdir: str
@@ -93,7 +92,7 @@ async def serving(settings: Settings, agents: list[Agent], people: People, token
 
     refused: DiscordRefused | None = None
     async with (
-        leaving_on((SIGTERM, SIGINT), DRAIN_S + CLOSE_S) as until_told,
+        leaving_on(LEAVING, DRAIN_S + CLOSE_S) as until_told,
         _controlling(settings, agents) as control,
     ):
         with until_told:

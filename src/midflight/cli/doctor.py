@@ -1,4 +1,4 @@
-"""``midflight doctor``: whether what the other commands need is there and works."""
+"""``midflight doctor``: check that all that the other commands need is there and works."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from midflight.cli.desk import (
 from midflight.cli.printing import console, print_json
 from midflight.cli.token import KEYS
 from midflight.control import Control
-from midflight.errors import MidflightError
+from midflight.errors import MidflightError, to_install
 from midflight.kernel.decide import ASIDE
 from midflight.stores.opening import shown
 
@@ -95,7 +95,7 @@ async def _checks(where: Where) -> AsyncIterator[Check]:
     missing = [extra for extra in EXTRAS if extra not in there]
     yield Check("extras", True, ", ".join(there) or "none")
     if missing:
-        install = f"pip install 'midflight[{','.join(missing)}]'"
+        install = to_install(*missing)
         yield Check("missing", None, f"{', '.join(missing)}; {install}")
     yield _terminal()
     yield await _server(where) if where.server else await _store(where)
@@ -123,7 +123,7 @@ async def _store(where: Where) -> Check:
 
 
 async def _runs(desk: Desk) -> tuple[bool, str]:
-    """Whether some wait for who does not come, and how many there are."""
+    """Return whether any run waits for a driver in vain, and a line about the live runs."""
     live = await desk.control.in_scope("all")
     stopped = [switch.scope for switch in await desk.control.switches()]
     idle = [row for row in live if row.wants_driver and not await desk.driven(row.journal)]
@@ -141,7 +141,7 @@ async def _server(where: Where) -> Check:
         async with opened(where) as desk:
             assert not isinstance(desk.control, Control)
             who = await desk.control.me()
-            _, says = await _runs(desk)  # who drives is known to the server alone
+            _, says = await _runs(desk)  # only the server knows its drivers
             says = f"{where.server} knows you as {who.by}, {who.role}; {says}"
             return Check("server", True, says)
     except (MidflightError, ImportError, OSError) as error:

@@ -1,4 +1,4 @@
-"""How a command ends: its exit status, and one line that helps if it did not do what it should."""
+"""The end of a command: its exit status, and after a failure one line that helps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ UNREACHABLE: Final = 3  # the store or the server
 NOT_FOUND: Final = 4
 EXTRA: Final = 5
 BUG: Final = 70
+CHAIN_BROKEN: Final = 20  # records of the audit are missing, changed or in another order
+CHAIN_NOT_TO_HEAD: Final = 21  # it is whole in itself, and does not lead to the head given
 ENDS: Final = {Phase.DONE: DONE, Phase.FAILED: 10, Phase.CANCELLED: 11, Phase.KILLED: 12}
 DETACHED: Final = 130
+TRACEBACK: Final = "MIDFLIGHT_TRACEBACK"  # of the environment
 
 STATUS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.JournalNotFound, NOT_FOUND),
     (errors.UnknownAgent, NOT_FOUND),
     (errors.ModelNotInstalled, EXTRA),
     (errors.StoreUnavailable, UNREACHABLE),
+    (errors.StoreReplaced, UNREACHABLE),
     (errors.StoreVersion, UNREACHABLE),
     (errors.StoreBusy, UNREACHABLE),
     (errors.RemoteError, UNREACHABLE),
@@ -44,7 +48,7 @@ class Unknown(errors.InvalidRequest):
 
 
 def said(call: Callable[[], int], *, as_json: bool) -> int:
-    """Do it, and say in one line what kept it from being done."""
+    """Make a call and return its exit status; tell of an error in one line."""
     from typer import Abort, TyperException
 
     try:
@@ -64,7 +68,8 @@ def said(call: Callable[[], int], *, as_json: bool) -> int:
         return tell("unknown", str(error), NOT_FOUND, as_json)
     except (errors.MidflightError, ImportError, OSError) as error:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
-        return tell(_named(error), _words(error), status, as_json)
+        words = " ".join([_words(error), *getattr(error, "__notes__", ())])
+        return tell(_named(error), words, status, as_json)
     except BaseExceptionGroup as group:
         return _first_of(group, as_json)
     except Exception as error:  # a bug of ours; nobody reads a traceback by choice
@@ -76,7 +81,7 @@ def said(call: Callable[[], int], *, as_json: bool) -> int:
 
 
 def _first_of(group: BaseExceptionGroup[BaseException], as_json: bool) -> int:
-    """A task group wraps what was raised in it; what it says is what counts."""
+    """Tell of the error that a task group has wrapped."""
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]
@@ -88,7 +93,7 @@ def _first_of(group: BaseExceptionGroup[BaseException], as_json: bool) -> int:
 
 
 def tell(kind: str, message: str, status: int, as_json: bool) -> int:
-    """One line on standard error."""
+    """Print one line on standard error, and return the exit status."""
     line = " ".join(message.split())
     if as_json:
         told = {"error": kind, "message": line, "exit": status}

@@ -1,4 +1,4 @@
-"""Folders of runs that are removed with their journals, and of none that another store may have."""
+"""The folders of runs, removed with their journals; folders of another store's runs stay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RunFolders:
     """The folders under a workdir, and which of them are of runs that the store knew at first.
 
     Several stores may have one workdir. So a folder goes only if its run was in this store before
-    the purge and is not any more; of the others it is said that they are there.
+    the purge and is not any more; the others stay, and are named.
     """
 
     def __init__(self, workdir: Path) -> None:
@@ -25,11 +25,11 @@ class RunFolders:
 
     @property
     def are_here(self) -> bool:
-        """Whether there is such a place on this machine at all."""
+        """True if this machine has the working directory at all."""
         return self._workdir.is_dir()
 
     async def look(self, store: Store) -> None:
-        """Before the purge: see whose they are."""
+        """Note before the purge which folders belong to runs of this store."""
         for path in sorted(self._workdir.glob(f"{RUN_PREFIX}*")):
             if await _has(store, path.name):
                 self._known.append(path)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
 
-from midflight.cli.lifting import Command, way_out
+from midflight.cli.delivered import tell_receipt
+from midflight.cli.desk import SHOWN
+from midflight.cli.failing import TRACEBACK
+from midflight.cli.lifting import Command, question_lines
 from midflight.cli.look import step_line
 from midflight.cli.picture import draw
-from midflight.cli.printing import console, print_json
+from midflight.cli.printing import answering, console, print_json
 from midflight.cli.talking import Talking
 from midflight.kernel.diff import one_line
 from midflight.kernel.events import ResumeRequested, StepSettled
+from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, RunSheet, StepSheet, ThreadBook
 from midflight.sheets.caps import CAP
-from midflight.sheets.shapes import Mark
+from midflight.sheets.shapes import Asked, Mark
+from midflight.sheets.words import short
 from midflight.stores.base import Delta
 from midflight.terminal import looks
 
@@ -26,7 +32,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-SETTLED: Final = frozenset(looks.SIGNS) - {"queued", "running", "retrying", "waiting", "paused"}
+SETTLED: Final = frozenset(looks.SIGNS) - {
+    "queued",
+    "running",
+    "retrying",
+    "waiting",
+    "paused",
+    "lost",
+}
 TICK_S: Final = 0.2
 SYNC_S: Final = 5.0
 TOLD: Final = frozenset(
@@ -61,13 +74,16 @@ class Follower(Protocol):
     ) -> None: ...
 
     def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
-        """What there is already."""
+        """Show what there is already."""
 
     def take(self, item: Recorded | Delta) -> None:
-        """One thing more."""
+        """Show one thing more."""
 
     def connected(self, there: bool) -> None:
         """The server has gone, or is back."""
+
+    def driven(self) -> None:
+        """Nobody drives it any more, or somebody does again."""
 
     async def tick(self, store: Any) -> None:
         """Let the time go on, until it is cancelled."""
@@ -81,19 +97,18 @@ def follower(command: Command, *, as_json: bool, plain: bool, driving: bool = Fa
     if as_json:
         return JsonLines(command)
     lines = plain or not sys.stdout.isatty()
-    return Lines(command) if lines else Picture(command, driving)
+    return Lines(command, driving) if lines else Picture(command, driving)
 
 
 class Lines:
     """A line for everything that has come to an end, or that somebody has done."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command, driving: bool = False) -> None:
         self.book: RunBook
+        self._driving = driving
         self.talk: Talking
         self._command = command
         self._told: dict[str, str] = {}
-        self._changes = 0
-        self._marks = 0
         self._questions: set[int] = set()
         self._out = console()
 
@@ -109,15 +124,16 @@ class Lines:
         pass
 
     def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
-        """What there is already."""
+        """Show what there is already."""
         self.book = book
         self.talk = Talking(talk, self.print, book.state.journal)
         self.print(f"{book.state.journal}  {looks.one_line(book.state.brief, 100)}")
         self._news(now)
+        self.driven()
         self.talk.so_far(since=book.state.created_at)
 
     def take(self, item: Recorded | Delta) -> None:
-        """One thing more."""
+        """Show one thing more."""
         if isinstance(item, Delta):
             return
         if item.journal != self.book.state.journal:
@@ -129,63 +145,80 @@ class Lines:
         self._news(item.at)
 
     def _news(self, now: float) -> None:
-        sheet = self.book.sheet()
-        for step in sheet.steps:
+        news = self.book.news()
+        for step in news.steps:
             if step.status in SETTLED and self._told.get(step.id) != step.status and step.position:
                 self._told[step.id] = step.status
                 self.step(step, now)
-        for mark in sheet.marks[self._marks :]:
-            if mark.kind in TOLD and not _is_told_otherwise(mark, sheet):
-                words = f"Handed back: {mark.text}" if mark.kind == "hand back" else mark.text
-                self.print(f"  {words}" + (f"  ({mark.by})" if mark.by else ""))
-        self._marks = len(sheet.marks)
-        redirects = [change for change in sheet.changes if change.applied]
-        for change in redirects[self._changes :]:
+        for mark in news.marks:
+            if mark.kind in TOLD and not _is_told_otherwise(mark, news.questions):
+                self.print(f"  {self._words(mark)}" + (f"  ({mark.by})" if mark.by else ""))
+        for change in news.changes:
             self.print(f"  Redirected  {one_line(change.was, change.now)}  ({change.by})")
-        self._changes = len(redirects)
-        for asked in sheet.questions:
+        for asked in news.questions:
             if asked.question not in self._questions:
                 self._questions.add(asked.question)
-                self.print(f"  ? {asked.message}   ({way_out(self._command, sheet, asked)})")
+                self._ask(asked)
+
+    def _words(self, mark: Mark) -> str:
+        """Return what a mark says; a notice whole, of which the mark has only the beginning."""
+        if mark.kind == "notice":
+            texts = (text for _, text in reversed(self.book.state.notices))
+            return next((text for text in texts if short(text) == mark.text), mark.text)
+        return f"Handed back: {mark.text}" if mark.kind == "hand back" else mark.text
+
+    def _ask(self, asked: Asked) -> None:
+        """Print a question whole: nobody should have to approve what they cannot read."""
+        message, *further = question_lines(self._command, self.book.outline(), asked)
+        self.print(f"  ? {message}")
+        for line in further:
+            self.print(f"      {line}", room=8)
 
     def step(self, step: StepSheet, now: float) -> None:
         """A step has come to its end."""
         self._out.print(step_line(step, now))
 
-    def print(self, line: str) -> None:
-        """One thing, as it is; what others have written begins no line as ours do."""
-        self._out.print(looks.indented(line), markup=False)
+    def print(self, line: str, room: int = 6) -> None:
+        """Print a text as it is; its further lines are indented, so that none looks like ours."""
+        self._out.print(looks.indented(line, room), markup=False)
 
     def connected(self, there: bool) -> None:
         """The server has gone, or is back."""
         self.print("  The server is back." if there else "  Reconnecting. The agent keeps running.")
 
+    def driven(self) -> None:
+        """Nobody drives it any more; that somebody does again is on record, and told there."""
+        sheet = self.book.sheet()
+        if sheet.undriven_since is not None:
+            word, rest = looks.headline(sheet)
+            self.print(f"  {word}. {rest}.")
+
     async def tick(self, store: Any) -> None:
         """Lines need no clock."""
 
     def end(self, result: Any) -> None:
-        """How it has ended, what came of it, and the receipt."""
+        """Show how the run ended, what it spent, and its receipt."""
         sheet = self.book.sheet()
         word, rest = looks.headline(sheet)
         self.print(f"{word}  {looks.one_line(rest, 400)}".rstrip())
+        if self._driving and sheet.phase is Phase.FAILED and not os.environ.get(TRACEBACK):
+            self.print(f"  ({TRACEBACK}=1 shows where)")
         self.print(looks.meter(sheet, self.book.state, sheet.updated_at))
-        for line in sheet.receipt.lines:
-            self.print(f"  {line.text}")
-        for saved in sheet.receipt.saved:
-            self.print(f"  saved: {saved}")
+        how = self._command("show", sheet.run[:SHOWN], "--all")
+        tell_receipt(sheet.receipt, how=how)
 
 
 class JsonLines(Lines):
     """Every record as it is in the journal, and what steps say in between."""
 
     def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
-        """What there is already, as one sheet."""
+        """Write a line with the sheet as it is now."""
         self.book = book
         self.talk = Talking(talk, self.print, book.state.journal)
         self.line("sheet", sheet=book.sheet())
 
     def take(self, item: Recorded | Delta) -> None:
-        """One thing more."""
+        """Show one thing more."""
         if isinstance(item, Delta):
             self.line("delta", delta=item)
             return
@@ -197,8 +230,12 @@ class JsonLines(Lines):
         """The server has gone, or is back."""
         self.line("connection", connected=there)
 
+    def driven(self) -> None:
+        """Nobody drives it any more, or somebody does again."""
+        self.line("driven", undriven_since=self.book.sheet().undriven_since)
+
     def end(self, result: Any) -> None:
-        """How it has ended."""
+        """Write a line with the run's end, its result and its receipt."""
         state = self.book.state
         ended = {"run": state.journal, "phase": state.phase, "error": state.error}
         self.line("ended", **ended, result=result, receipt=self.book.sheet().receipt)
@@ -212,7 +249,7 @@ class Picture(Lines):
     """Finished steps scroll away above; below them stands what is being done, and what it costs."""
 
     def __init__(self, command: Command, driving: bool) -> None:
-        super().__init__(command)
+        super().__init__(command, driving)
         self._after = "the run is held where it is" if driving else "the run goes on"
         self._texts: dict[str, str] = {}
         self._offset = 0.0  # of the store's clock from ours
@@ -229,10 +266,11 @@ class Picture(Lines):
 
     def _stop(self) -> None:
         if self._live is not None:
-            self._live.stop()
+            with answering():
+                self._live.stop()
 
     def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
-        """What there is already."""
+        """Show what there is already."""
         self._offset = now - anyio.current_time()
         super().begin(book, talk, now)
         from rich.live import Live
@@ -243,7 +281,7 @@ class Picture(Lines):
         self._live.start(refresh=True)
 
     def take(self, item: Recorded | Delta) -> None:
-        """One thing more."""
+        """Show one thing more."""
         if isinstance(item, Delta):
             before = self._texts.get(item.step, "")
             self._texts[item.step] = before[: item.offset] + item.text
@@ -255,6 +293,9 @@ class Picture(Lines):
         """The server has gone, or is back."""
         self._there = there
 
+    def driven(self) -> None:
+        """The picture shows it."""
+
     async def tick(self, store: Any) -> None:
         """Draw anew, with our clock kept to the store's."""
         while True:
@@ -265,17 +306,26 @@ class Picture(Lines):
                 await anyio.sleep(TICK_S)
 
     def end(self, result: Any) -> None:
-        """How it has ended."""
+        """Take the live picture away, and show how the run ended."""
         self._stop()
         super().end(result)
 
     def _picture(self) -> RenderableType:
         now = anyio.current_time() + self._offset
         leaves = f"Ctrl-C leaves; {self._after}"
-        return draw(self.book, self._texts, now, self._out.width, leaves, there=self._there)
+        sheet = self.book.outline()
+        self._texts = _still_said(self.book, sheet, self._texts)
+        state, width = self.book.state, self._out.width
+        return draw(sheet, state, self._texts, now, width, leaves, there=self._there)
 
 
-def _is_told_otherwise(mark: Mark, sheet: RunSheet) -> bool:
-    """A cap that holds stands there as a question; that it was raised is a mark of its own."""
-    asked = any(one.kind == CAP for one in sheet.questions)
+def _still_said(book: RunBook, outline: RunSheet, texts: dict[str, str]) -> dict[str, str]:
+    """Drop what settled steps have said. A plain read is not on record before it has settled."""
+    unsettled = {step.id for step in outline.steps}
+    return {s: text for s, text in texts.items() if s in unsettled or not book.knows(s)}
+
+
+def _is_told_otherwise(mark: Mark, questions: list[Asked]) -> bool:
+    """Return whether a mark repeats another line: a question about a cap, or its raising."""
+    asked = any(one.kind == CAP for one in questions)
     return (mark.kind == "cap" and asked) or (mark.kind == "closed" and mark.text == "raised")

@@ -100,6 +100,6 @@ def _only(run: str, state: RunState) -> int:
     if not able:
         raise InvalidRequest(f"nothing in flight in run {run} can be stopped. Nothing was changed.")
     if len(able) > 1:
-        some = ", ".join(f"{flying.position} ({flying.noun})" for flying in able)
+        some = ", ".join(f"{flying.position} ({flying.label})" for flying in able)
         raise InvalidRequest(f"several are in flight: {some}. Say which. Nothing was changed.")
     return able[0].position

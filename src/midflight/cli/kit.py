@@ -1,4 +1,4 @@
-"""``midflight kit run`` and ``midflight kit report``: how well runtimes can be interrupted."""
+"""``midflight kit run`` and ``kit report``: measure how well runtimes can be interrupted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Kept = Annotated[str, typer.Option(metavar="FILE", help="Where figures are kept.
 
 
 class Format(StrEnum):
-    """How a report is shown."""
+    """The format of a report."""
 
     MARKDOWN = "markdown"
     JSON = "json"
@@ -33,7 +33,7 @@ class Format(StrEnum):
 
 
 class Size(StrEnum):
-    """How much is played."""
+    """The size of a sitting: a quick one, or a full one."""
 
     QUICK = "quick"
     FULL = "full"

@@ -37,7 +37,7 @@ class Commands(TyperGroup):
 
 
 def imported(name: str) -> Any:
-    """The command itself, with what it needs."""
+    """Import the command, with what it needs."""
     module = import_module(f"midflight.cli.{COMMANDS[name].module}")
     return get_group(module.app).commands[name]
 

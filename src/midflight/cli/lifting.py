@@ -1,8 +1,10 @@
-"""What answers a question: an answer, a higher cap, or the hand of the person who has the run."""
+"""The command that settles a question: an answer, a higher cap, or a run that is handed back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import msgspec
 
 from midflight.cli.caps import OPTIONS
 from midflight.cli.desk import SHOWN
@@ -11,6 +13,7 @@ from midflight.sheets import RunSheet
 from midflight.sheets.caps import CAP, raised, typed
 from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
+from midflight.terminal.forms import wanted
 
 Command = Callable[..., str]
 
@@ -26,6 +29,15 @@ def way_out(command: Command, sheet: RunSheet, asked: Asked) -> str:
     return command("answer", run, "ANSWER", *_which(asked, several))
 
 
+def question_lines(command: Command, sheet: RunSheet, asked: Asked) -> list[str]:
+    """Return all that a person needs to decide, for ``show``, ``run``, ``watch`` and ``answer``.
+
+    That is the message, the facts of the question, the answers that it takes, and the command.
+    """
+    fitting = wanted(msgspec.json.decode(asked.schema)) if looks.is_answered(asked) else []
+    return [asked.message, *fitting, way_out(command, sheet, asked)]
+
+
 def _which(asked: Asked, several: bool) -> list[str]:
     return ["--question", str(asked.question)] if several else []
 
@@ -36,7 +48,7 @@ def raising(sheet: RunSheet) -> list[str]:
 
 
 def ways_on(command: Command, sheet: RunSheet) -> list[str]:
-    """How a run goes on that a person has without being asked to: nothing else would say it."""
+    """Return the command to hand back a run that a person has taken over without a question."""
     asked = any(one.kind == HANDED_OVER for one in sheet.questions)
     held = "human" in sheet.holds and not asked
     return [command("hand-back", sheet.run[:SHOWN], "WHAT_YOU_DID")] if held else []

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from midflight.cli.log_limits import Repeats
 from midflight.overriding import override
 from midflight.terminal.visible import escaped, visible
+from midflight.tools.secret import hide
 
 USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -24,11 +26,12 @@ class Lines(logging.Formatter):
             "at": record.created,
             "level": record.levelname.lower(),
             "log": record.name,
-            "message": record.getMessage(),
+            "message": hide(record.getMessage()),
         }
         line |= {key: value for key, value in vars(record).items() if key not in USUAL}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+        if record.exc_info or record.exc_text:
+            told = record.exc_text or self.formatException(record.exc_info)  # type: ignore[arg-type]
+            line["exception"] = hide(told)
         return escaped(msgspec.json.encode(line, enc_hook=str).decode())
 
 
@@ -38,21 +41,26 @@ class Words(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""
-        return visible(super().format(record))
+        return visible(hide(super().format(record)))
 
 
 def log_to_stderr() -> None:
     """Write what this package logs to standard error, and of others only their trouble."""
     handler = logging.StreamHandler()
     handler.setFormatter(Lines())
+    handler.addFilter(Repeats())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("midflight").setLevel(logging.INFO)
 
 
 def keep_tracebacks_off_the_screen() -> None:
-    """People are told in one line that an agent failed, and by what; where, to who asks for it."""
-    if logging.lastResort is not None:  # what is logged where nobody has said how
+    """Have an agent's failure told in one line; its traceback only if the environment asks."""
+    if logging.lastResort is not None:  # for records that no handler takes
         logging.lastResort.setFormatter(Words())
     if not os.environ.get("MIDFLIGHT_TRACEBACK"):
-        place = logging.getLogger("midflight.executor.function")
-        place.addFilter(lambda record: getattr(record, "action", "") != "agent_failed")
+        for name in ("midflight.executor.function", "midflight.executor.reporting"):
+            logging.getLogger(name).addFilter(_has_no_traceback)
+
+
+def _has_no_traceback(record: logging.LogRecord) -> bool:
+    return getattr(record, "action", "") not in {"agent_failed", "tool_raised"}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from midflight.cli.delivered import nobody, tell_receipt
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
-from midflight.cli.lifting import way_out, ways_on
+from midflight.cli.lifting import question_lines, ways_on
 from midflight.cli.printing import STYLES, console, print, print_json
 from midflight.cli.talking import talk_of
 from midflight.kernel.diff import one_line
@@ -18,7 +17,7 @@ from midflight.sheets import RunBook, RunSheet
 from midflight.sheets.figures import count, money
 from midflight.stores.base import PAGE, Query, Row
 from midflight.terminal import looks
-from midflight.terminal.forms import wanted
+from midflight.terminal.folding import folded, more
 from midflight.terminal.talk import SAID, told
 
 if TYPE_CHECKING:
@@ -40,6 +39,10 @@ OFFERED = {
 }
 """Verb -> its command; what cannot be pressed now is left out."""
 SAID_WIDTH = 400
+ALL = "--all"
+AROUND = 3  # steps on both sides of the current one
+WRONG = frozenset({"failed", "undo_failed", "waiting", "lost"})
+WRONG_SHOWN = 10
 
 
 @at_a_desk(app)
@@ -75,7 +78,7 @@ def _table(rows: list[Row], now: float) -> None:
     for name in ("run", "state", "agent", "title", "steps", "spent", "changed"):
         table.add_column(name, no_wrap=True, justify="right" if name == "steps" else "left")
     for row in rows:
-        sign, word, tone = looks.PHASES[Phase(row.phase)]
+        sign, word, tone = looks.stands(row.phase, undriven=row.undriven)
         spent = money(row.usd) if row.usd else ""
         spent = spent or (f"{count(row.tokens)} tokens" if row.tokens else "")
         table.add_row(
@@ -91,8 +94,12 @@ def _table(rows: list[Row], now: float) -> None:
 
 
 @at_a_desk(app)
-async def show(desk: Desk, run: RunArgument) -> int:
-    """How a run stands: its steps, what it asks, what each verb would do, the receipt."""
+async def show(
+    desk: Desk,
+    run: RunArgument,
+    whole: Annotated[bool, typer.Option("--all", help="Long lists to their last line.")] = False,
+) -> int:
+    """Show how a run stands: its steps, its questions, what each verb would do, the receipt."""
     book = await book_of(desk.control, await desk.run(run))
     sheet = book.sheet(await _below(desk.control, book))
     if desk.as_json:
@@ -100,14 +107,14 @@ async def show(desk: Desk, run: RunArgument) -> int:
         return 0
     now = await desk.control.store.now()
     out = console()
-    _head(out, book, sheet, now)
-    for step in sheet.steps:
-        out.print(step_line(step, now))
+    _head(out, book, sheet, now, whole=whole)
+    _steps(out, sheet, now, whole=whole)
     await _said(desk, sheet)
+    _notices(out, sheet, whole=whole)
     _questions(desk, sheet)
     if sheet.phase in ENDS:
         can_undo = sheet.preview["undo"].enabled
-        tell_receipt(sheet.receipt, numbered=can_undo)
+        tell_receipt(sheet.receipt, numbered=can_undo, whole=whole)
         if can_undo:
             print(f"Undo one with: {desk.command('undo', sheet.run[:SHOWN], '--effect', 'NUMBER')}")
     else:
@@ -118,48 +125,71 @@ async def show(desk: Desk, run: RunArgument) -> int:
 
 
 async def _below(control: AnyControl, book: RunBook) -> dict[str, Row]:
-    """How the runs stand that it has begun: its own journal knows only how they ended."""
+    """Return the rows of the runs that it has begun: its journal knows only how they ended."""
     rows = await control.runs(Query(parent=book.state.journal)) if book.children else ()
     return {row.journal: row for row in rows}
 
 
 async def book_of(control: AnyControl, run: str) -> RunBook:
-    """The run with all its records, a page at a time."""
+    """Return the run with all its records, and whether anybody drives it."""
     book = RunBook(run)
     while page := await control.store.read(run, after=book.state.head):
         for record in page:
             book.take(record)
         if len(page) < PAGE:
             break
+    book.undriven(await control.undriven_since(book.state))
     return book
 
 
-def _head(out: Console, book: RunBook, sheet: RunSheet, now: float) -> None:
+def _head(out: Console, book: RunBook, sheet: RunSheet, now: float, *, whole: bool) -> None:
     from rich.text import Text
 
-    sign, _, tone = looks.PHASES[sheet.phase]
+    sign, _, tone = looks.of_sheet(sheet)
     word, rest = looks.headline(sheet)
     out.print(Text(f"{sheet.run}  {sheet.agent}", style="dim"))
     out.print(Text(looks.one_line(sheet.title or sheet.brief, 200), style="bold"))
     out.print(Text.assemble((f"{sign} {word}", STYLES[tone]), f"  {looks.one_line(rest, 200)}"))
     out.print(Text(looks.meter(sheet, book.state, now), style="dim"))
-    for change in sheet.changes:
+    for place in folded(len(sheet.changes), whole=whole):
+        if isinstance(place, range):
+            out.print(Text(more(place, "redirect", ALL), style="dim"))
+            continue
+        change = sheet.changes[place]
         when = "Redirected" if change.applied else "Will change"
         out.print(f"{when}  {one_line(change.was, change.now)}  ({change.by})")
     out.print()
 
 
+def _steps(out: Console, sheet: RunSheet, now: float, *, whole: bool) -> None:
+    """The steps; of many the first and the last, where it stands, and what has gone wrong."""
+    from rich.text import Text
+
+    at = looks.current_step(sheet)
+    around = range(at - AROUND, at + AROUND + 1) if at is not None else ()
+    marked = {place for place in around if 0 <= place < len(sheet.steps)}
+    wrong = [n for n, step in enumerate(sheet.steps) if step.status in WRONG]
+    for place in folded(len(sheet.steps), [*wrong[-WRONG_SHOWN:], *sorted(marked)], whole=whole):
+        if isinstance(place, range):
+            out.print(Text(f"  {more(place, 'step', ALL)}", style="dim"))
+        else:
+            out.print(step_line(sheet.steps[place], now))
+
+
 def step_line(step: Any, now: float) -> Any:
-    """Sign, word and name, how long, and what came of it."""
+    """Return the line of a step: sign, word and name, how long, and its result."""
     from rich.text import Text
 
     style = STYLES[looks.TONES[step.status]]
-    about = step.error or step.summary
+    about = "; ".join(filter(None, [step.error or step.summary, looks.step_when(step, now)]))
+    took = looks.step_seconds(step, now)
+    columns = f"{step.word:<14}", f"{took:>6}  "
+    word, seconds = columns if len(step.word) <= 14 else (f"{step.word:<22}", "")
     return Text.assemble(
         (f"  {looks.SIGNS[step.status]} ", style),
         f"{looks.one_line(step.name, looks.NAME_WIDTH):<32} ",
-        (f"{step.word:<14}", style),
-        (f"{looks.step_seconds(step, now):>6}  ", "dim"),
+        (word, style),
+        (seconds, "dim"),
         (looks.one_line(about, 100), "red" if step.error else "dim"),
         (" (rewritten)" if step.rewritten else "", "dim"),
     )
@@ -167,16 +197,28 @@ def step_line(step: Any, now: float) -> Any:
 
 def _questions(desk: Desk, sheet: RunSheet) -> None:
     for one in sheet.questions:
-        print(f"\n? {looks.indented(one.message)}")
-        for line in wanted(msgspec.json.decode(one.schema)) if looks.is_answered(one) else ():
+        message, *fitting, way = question_lines(desk.command, sheet, one)
+        print(f"\n? {looks.indented(message)}")
+        for line in fitting:
             print(f"    {looks.indented(line)}")
-        print(f"  {way_out(desk.command, sheet, one)}")
+        print(f"  {way}")
     for command in ways_on(desk.command, sheet):
         print(f"\n  {command}")
 
 
+def _notices(out: Console, sheet: RunSheet, *, whole: bool) -> None:
+    """The notices that people were given, whole; of many the first and the last."""
+    from rich.text import Text
+
+    for place in folded(len(sheet.notices), whole=whole):
+        if isinstance(place, range):
+            out.print(Text(f"  {more(place, 'notice', ALL)}", style="dim"))
+        else:
+            out.print(Text(f"  Notice: {looks.indented(sheet.notices[place][1])}"))
+
+
 async def _said(desk: Desk, sheet: RunSheet) -> None:
-    """The last of what it has said; the thread has all of it."""
+    """Print the last words of the run; the thread has all of them."""
     lines = (await talk_of(desk.control, sheet.thread)).sheet().lines
     said = [line.text for line in lines if line.run == sheet.run and line.kind in SAID]
     for text in said[-SAID_SHOWN:]:

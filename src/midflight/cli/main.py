@@ -1,4 +1,4 @@
-"""The command ``midflight``: what each subcommand needs is imported when it is called.
+"""The command ``midflight``: a subcommand and what it needs are imported when it is called.
 
 An error is one line on standard error and an exit status, and never a traceback.
 """
@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from midflight.errors import to_install
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup
@@ -19,7 +22,7 @@ ABOUT: Final = "Agents that people can interrupt while they work."
 
 
 class Place(NamedTuple):
-    """Where a command is, what it is for, and among which others it is listed."""
+    """One entry of the table: the module of a command, its help, and its panel."""
 
     module: str
     about: str
@@ -59,6 +62,7 @@ COMMANDS: Final = {
     "release": Place("operate", "Let a scope move again.", "Operate"),
     "recover": Place("steer", "Bring a killed run back, paused.", "Operate"),
     "purge": Place("operate", "Remove runs that ended long ago.", "Operate"),
+    "audit": Place("audit", "Export the audit, and check that it is whole.", "Operate"),
     "token": Place("token", "A token for a program, or a link for a person.", "Operate"),
     "kit": Place("kit", "Measure how well runtimes can be interrupted.", "Operate"),
     "doctor": Place("doctor", "See whether everything is in order here.", "Operate"),
@@ -74,10 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_what_is_closed(greets=given[:1] in SERVING)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a sign that a terminal lacks stops nothing
+            stream.reconfigure(errors="replace")  # a character that the terminal lacks is replaced
     try:
         return _helped(given)
-    except BrokenPipeError:  # who reads us has left
+    except BrokenPipeError:  # the reader of our output has left
         from midflight.cli.printing import let_go
 
         let_go(sys.stdout)
@@ -85,9 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_what_is_closed(*, greets: bool) -> None:
-    """Whoever has closed a stream is not asked, or told that the answer could not be written.
+    """Open closed standard streams on the null device: a greeting vanishes, an answer fails.
 
-    What is opened takes the numbers that are free: no file of ours becomes the standard output.
+    They take the free numbers, so that no file of ours becomes the standard output.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
@@ -112,21 +116,33 @@ def _called(arguments: list[str]) -> int:
 
     _check_words(arguments)
     try:
-        outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
-    except SystemExit as left:  # so it ends when who reads us has left, which is no failure
+        with _visit(arguments):
+            outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    except SystemExit as left:  # raised when the reader has left, which is no failure
         if isinstance(left.__context__, BrokenPipeError):
             raise left.__context__ from None
         raise
     try:
         with answering():
-            sys.stdout.flush()  # here what goes wrong can still be said
-    except ReaderLeft:  # at the end: how it ended stays as it is
+            sys.stdout.flush()  # here an error can still be told
+    except ReaderLeft:  # at the end: the exit status stays as it is
         let_go(sys.stdout)
     return outcome if isinstance(outcome, int) else DONE
 
 
+def _visit(arguments: list[str]) -> AbstractContextManager[object]:
+    """Say for the audit who works at this terminal; servers and chats say it for their callers."""
+    from midflight.audit.visit import Visit, this_process, visiting
+    from midflight.cli.person import person
+
+    command = arguments[:1]
+    own = "" if command in (*SERVING, ["voice"]) else "cli"
+    door = "terminal app" if command == ["tui"] else own
+    return visiting(Visit(door, this_process(), by=person(), role="operator", home="cli"))
+
+
 def _check_words(arguments: list[str]) -> None:
-    """Bytes that are no UTF-8 come here as halves of characters, which nothing can store."""
+    """Refuse arguments that are not UTF-8: they hold surrogates, which cannot be stored."""
     from midflight.errors import InvalidRequest
 
     for word in arguments:
@@ -162,15 +178,15 @@ EPILOG: Final = (
 
 
 def version_line() -> str:
-    """Which version this is."""
+    """Return the name and the version of the program."""
     from importlib.metadata import version
 
     return f"midflight {version('midflight')}"
 
 
 def _without_typer(given: list[str]) -> int:
-    """The core alone can say what there is, and what to install for it."""
-    needs = "pip install 'midflight[cli]'"
+    """List the commands, or say what to install, where Typer is missing."""
+    needs = to_install("cli")
     if given and given[0] == "--version":
         print(version_line())
         return os.EX_OK

@@ -11,12 +11,14 @@ import anyio
 import msgspec
 import typer
 
+from midflight.audit.record import NOTHING, deed
 from midflight.cli.asking import confirmed
 from midflight.cli.desk import BEHIND, SHOWN, Desk, at_a_desk
 from midflight.cli.folders import RunFolders
 from midflight.cli.printing import print, print_json
 from midflight.control import Control
 from midflight.errors import InvalidRequest
+from midflight.inputs import new_id
 from midflight.kernel.phases import IN_MOTION
 from midflight.stores.base import Purged, Query, Store
 
@@ -24,8 +26,8 @@ app = typer.Typer()
 SCOPE = Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")]
 UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 BATCH: Final = 1_000
-FOLLOW_S: Final = 10.0  # what an interrupted purge may take to remove folders
-STRANGERS: Final = 5  # folders that are named; of more it is said how many
+FOLLOW_S: Final = 10.0  # time for an interrupted purge to remove folders
+STRANGERS: Final = 5  # so many folders are named, and the rest are counted
 
 
 @at_a_desk(app)
@@ -54,9 +56,9 @@ async def kill(
 
 
 async def _was_seen(desk: Desk, scope: str) -> bool:
-    """Whether anything of that name was ever here; a switch for what may come holds all the same.
+    """Return whether anything was ever in this scope; a switch holds for later runs all the same.
 
-    Asked after the switch is set: nothing is to come before that.
+    Ask after the switch is set, so that nothing can come in between.
     """
     kind, _, name = scope.partition(":")
     if kind == "agent":
@@ -132,7 +134,11 @@ async def purge(
             raise InvalidRequest("nothing was removed.")
     store, folders = desk.control.store, RunFolders(Path(workdir))
     await folders.look(store)
-    gone = await remove(store, folders, await store.now() - seconds)
+    before = await store.now() - seconds
+    gone = await remove(store, folders, before)
+    if not gone.runs and not gone.threads:
+        about = {"ended_before": before}
+        await store.audit(deed("purge", id=new_id(), outcome=NOTHING, about=about))
     without = gone.runs - len(folders.removed) - len(folders.left)
     if desk.as_json:
         print_json(
@@ -154,10 +160,10 @@ async def purge(
 
 
 async def remove(store: Store, folders: RunFolders, before: float, batch: int = BATCH) -> Purged:
-    """Until nothing is left to go: with the last fork of a run it may go, too.
+    """Purge in batches until nothing is left to remove; a run may go once its last fork has gone.
 
-    Folders follow after each batch. One that is left behind belongs to no run that anybody knows,
-    and no purge to come would take it.
+    Folders are removed after each batch. One that were left behind would belong to no known run,
+    and no later purge would remove it.
     """
     gone = Purged(0, 0, 0)
     try:
@@ -176,7 +182,7 @@ async def remove(store: Store, folders: RunFolders, before: float, batch: int = 
 
 
 def _tell_of_folders(folders: RunFolders, workdir: str, without: int) -> None:
-    """What may still hold files of people, and where."""
+    """Say which folders may still hold files of people, and where."""
     if not folders.are_here:
         print(f"There is no {workdir} here: what runs kept in files is where they were driven.")
     elif without:

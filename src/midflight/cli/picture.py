@@ -1,4 +1,4 @@
-"""A run as a picture in a terminal: what is being done, what it says, and what it costs."""
+"""A run as a picture in a terminal: its steps, their words, and its cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from midflight.cli.look import step_line
 from midflight.cli.printing import STYLES
 from midflight.kernel.phases import ENDS
-from midflight.sheets import RunBook, RunSheet
+from midflight.kernel.state import RunState
+from midflight.sheets import RunSheet
 from midflight.terminal import looks
 from midflight.terminal.visible import visible
 
@@ -17,19 +18,26 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 RECONNECTING: Final = ("Reconnecting", "The agent keeps running")
-AT_WORK: Final = frozenset({"running", "retrying", "waiting", "undoing"})
+ABOVE: Final = "the question stands above"
+AT_WORK: Final = frozenset({"running", "retrying", "waiting", "undoing", "lost"})
 
 
 def draw(
-    book: RunBook, texts: Mapping[str, str], now: float, width: int, leaves: str, *, there: bool
+    sheet: RunSheet,
+    state: RunState,
+    texts: Mapping[str, str],
+    now: float,
+    width: int,
+    leaves: str,
+    *,
+    there: bool,
 ) -> RenderableType:
-    """All of it; ``there`` is whether the server is, ``leaves`` says what leaving means."""
+    """Return the picture; ``there``: the server answers; ``leaves`` says what Ctrl-C does."""
     from rich.console import Group
     from rich.text import Text
 
-    sheet = book.sheet()
     rows = _steps(sheet, texts, now, width)
-    rows.append(_bar(book, sheet, now, width, there=there))
+    rows.append(_bar(sheet, state, now, width, there=there))
     if sheet.phase not in ENDS:
         rows.append(Text(f"  {leaves}", style="dim"))
     return Group(*rows)
@@ -48,12 +56,14 @@ def _steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int) ->
     return rows
 
 
-def _bar(book: RunBook, sheet: RunSheet, now: float, width: int, *, there: bool) -> Text:
+def _bar(sheet: RunSheet, state: RunState, now: float, width: int, *, there: bool) -> Text:
     from rich.text import Text
 
-    sign, _, tone = looks.PHASES[sheet.phase]
+    sign, _, tone = looks.of_sheet(sheet)
     word, rest = looks.headline(sheet) if there else RECONNECTING
-    meter = looks.meter(sheet, book.state, now)
+    if sheet.questions and rest == sheet.questions[0].message:
+        rest = ABOVE  # whole, with what may be answered; here it would be cut
+    meter = looks.meter(sheet, state, now)
     near = "yellow" if looks.is_near_cap(sheet, now) else "dim"
     room = max(10, width - len(word) - len(meter) - 10)
     return Text.assemble(

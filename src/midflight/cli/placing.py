@@ -1,4 +1,4 @@
-"""Which engine has runs driven, and where it is: what ``serve`` and ``worker`` are told alike."""
+"""The engine that has runs driven, and its address: options of both ``serve`` and ``worker``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Placing(Struct, frozen=True, kw_only=True):
 def placing(
     engine: str, store: str, ingress: str, *, admin: str = "", service: str = SERVICE
 ) -> Placing:
-    """Check what was asked for: only a store that others can reach has runs driven by others."""
+    """Check the options: Restate needs a store that other machines can reach."""
     if engine not in ENGINES:
         raise InvalidRequest(f"{engine!r} is no engine: use local or restate. Nothing was started.")
     if engine == "restate" and not store.startswith(("postgres:", "postgresql:")):
@@ -72,7 +72,7 @@ def placing(
 
 
 def is_http(address: str) -> bool:
-    """Whether somebody could be asked there."""
+    """Return whether an address is a valid one of HTTP or HTTPS."""
     try:
         parts = urlsplit(address)
         port = parts.port

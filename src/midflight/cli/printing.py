@@ -1,9 +1,11 @@
-"""What a command prints: one JSON document, or lines for a person."""
+"""The output of a command: one JSON document, or lines for a person."""
 
 from __future__ import annotations
 
 import builtins
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,11 +30,14 @@ STYLES = {
 
 
 class AnswerLost(OSError):
-    """What a command has to say could not be written to where it should be; it was done before."""
+    """The answer of a command could not be written; the command itself was done before."""
 
 
 class ReaderLeft(BrokenPipeError):
-    """Who reads the answer has left, as ``head`` does: no trouble, but nobody is told any more."""
+    """The reader of the answer has left: ``head`` has read enough, or the terminal was closed.
+
+    It is no error, but no further output has a reader.
+    """
 
 
 @contextmanager
@@ -45,13 +50,20 @@ def answering() -> Iterator[None]:
     except BrokenPipeError as error:
         raise ReaderLeft(error.errno, error.strerror) from None
     except OSError as error:
+        if _is_closed_terminal(error):
+            raise ReaderLeft(error.errno, error.strerror) from None
         let_go(sys.stdout)
         raise AnswerLost(error.errno, error.strerror or str(error)) from error
 
 
+def _is_closed_terminal(error: OSError) -> bool:
+    """Return whether this comes of a terminal that was closed; it does not count as one then."""
+    return error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
+
+
 @contextmanager
 def greeting() -> Iterator[None]:
-    """What a server says first: it serves whether anybody reads that or not."""
+    """Let a server print its greeting; it serves whether anybody reads that or not."""
     try:
         with answering():
             yield
@@ -62,7 +74,7 @@ def greeting() -> Iterator[None]:
 
 @contextmanager
 def _beside() -> Iterator[None]:
-    """What is said on standard error changes nothing: not the answer, and not how it has ended."""
+    """Ignore errors of standard error: they change neither the answer nor the exit status."""
     try:
         yield
     except OSError:
@@ -70,12 +82,12 @@ def _beside() -> Iterator[None]:
 
 
 def let_go(stream: IO[str]) -> None:
-    """Nothing is written to it any more; Python would try it again at its end, and complain."""
+    """Point a broken stream at the null device, or Python would complain when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_json(document: Any) -> None:
-    """One document on one line, as every ``--json`` gives it."""
+    """Print one document on one line, as every ``--json`` does."""
     encoded = msgspec.json.encode(document) + b"\n"
     with answering():
         sys.stdout.buffer.write(encoded)
@@ -85,14 +97,14 @@ def print_json(document: Any) -> None:
 def print(
     *words: object, end: str = "\n", file: IO[str] | None = None, flush: bool = False
 ) -> None:
-    """As everybody knows it, for text of others too: nothing in it steers the terminal."""
+    """Print as the built-in does, but make visible what would steer the terminal."""
     shown = (visible(str(word)) for word in words)
     with _beside() if file is sys.stderr else answering():
         builtins.print(*shown, end=end, file=file, flush=flush)
 
 
 def console() -> Console:
-    """For people: in colour where that is wanted, unwrapped where a program reads it."""
+    """Return a console for people: coloured where wanted, unwrapped for a program."""
     from midflight.cli.screen import Screen
 
     return Screen()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from signal import SIGINT, SIGTERM
 from typing import Annotated, Any, NamedTuple
 
 import anyio
@@ -22,17 +21,17 @@ from midflight.cli.desk import (
     TokenOption,
     Where,
     opened,
-    person,
     where_of,
 )
 from midflight.cli.failing import DETACHED, Unknown
 from midflight.cli.following import Follower, follower
 from midflight.cli.logs import keep_tracebacks_off_the_screen
+from midflight.cli.person import person
 from midflight.cli.steer import begun
 from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow, say_left
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
-from midflight.engines.leaving import leaving_on
+from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
@@ -45,7 +44,7 @@ WORKDIR = Path(".midflight")
 
 
 class Wanted(NamedTuple):
-    """What is to be run."""
+    """The run that a command asks for."""
 
     agent: str
     brief: str
@@ -103,7 +102,7 @@ def run(
 
 
 def _check_it_goes_on_as_it_is(wanted: Wanted) -> None:
-    """A run that is there has its brief; what was given beside it would be lost without a word."""
+    """Refuse options that a run which goes on would not take, such as another brief."""
     words = ("a brief", wanted.brief), ("--title", wanted.title), ("--thread", wanted.thread)
     others = ("--input", wanted.given), ("caps", wanted.limits)
     given = [name for name, value in (*words, *others) if value is not None and value != ""]
@@ -145,18 +144,19 @@ async def _on_server(where: Where, wanted: Wanted, detach: bool, as_json: bool, 
             return await begun(desk, started)
         connection.shown = shown = follower(where.command, as_json=as_json, plain=plain)
         status = DETACHED
-        async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
+        async with leaving_on(LEAVING, LEAVE_S) as until_told:
             with until_told:
                 status = await follow(desk, started, shown)
         return detached(desk, started, as_json) if status == DETACHED else status
 
 
 async def _recorded(where: Where, wanted: Wanted, agent: Agent, as_json: bool) -> int:
-    """Only put on record: whoever serves the store takes it up."""
+    """Only put the run on record: a process that serves the store takes it up."""
     who = Who(by=person(), role=Role.OPERATOR, channel="cli")
     async with open_store(where.store) as store:
         desk = Desk(Control(store, who=who), where, who, as_json=as_json)
-        return await begun(desk, await _start(desk, wanted, agent))
+        module = wanted.agent.partition(":")[0]
+        return await begun(desk, await _start(desk, wanted, agent), module)
 
 
 async def _here(
@@ -168,7 +168,7 @@ async def _here(
     shown: Follower = follower(where.command, as_json=as_json, plain=plain, driving=True)
     keep_tracebacks_off_the_screen()
     async with (
-        leaving_on((SIGINT, SIGTERM), DRAIN_S + LEAVE_S) as until_told,
+        leaving_on(LEAVING, DRAIN_S + LEAVE_S) as until_told,
         open_store(where.store) as store,
         LocalEngine.open(store, [agent], workdir=workdir) as engine,
     ):
@@ -176,14 +176,14 @@ async def _here(
         with until_told:
             started = await _start(desk, wanted, agent)
             await engine.ensure(started)
-            status = await follow(desk, started, shown)
+            status = await follow(desk, started, shown, driving=True)
     if status == DETACHED:
         _left(desk, started, wanted, agent, workdir)
     return status
 
 
 def _left(desk: Desk, run: str, wanted: Wanted, agent: Agent, workdir: Path) -> None:
-    """How it goes on: with the folder that it has, which another place would not have."""
+    """Say how the run goes on: with the folder that it has, which another place lacks."""
     folders = [] if workdir == WORKDIR else ["--workdir", shlex.quote(str(workdir))]
     back = desk.command("run", wanted.agent, "--continue", run[:SHOWN], *folders)
     serve = " ".join(["midflight serve", *folders])

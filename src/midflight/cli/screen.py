@@ -26,7 +26,7 @@ class Screen(Console):
         terminal = sys.stdout.isatty()
         super().__init__(highlight=False, soft_wrap=not terminal, markup=False, emoji=False)
         if not self.is_terminal:
-            self.width = 1000  # who reads it may cut it
+            self.width = 1000  # the program that reads it may cut lines
 
     @override
     def print(self, *objects: Any, **how: Any) -> None:
@@ -37,7 +37,7 @@ class Screen(Console):
 
     @override
     def on_broken_pipe(self) -> None:
-        """See Rich: who reads us has left, which is no failure of the command."""
+        """See Rich: the reader has left, which is no failure of the command."""
         raise BrokenPipeError(errno.EPIPE, "who reads has left")
 
     @override

@@ -1,7 +1,8 @@
 """``midflight serve module:agent``: open the store, drive the agents, serve until told to leave.
 
-SIGTERM or Ctrl-C ends it in good order: streams end, requests finish, runs come to rest where the
-next start takes them up. A second signal ends it at once, which is as safe as a crash.
+SIGTERM, Ctrl-C or a closed terminal ends it in good order: streams end, requests finish, runs come
+to rest where the next start takes them up. A second SIGTERM or Ctrl-C ends it at once, which is as
+safe as a crash.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
@@ -24,8 +24,9 @@ from msgspec import Struct
 
 from midflight.cli.addresses import parts_of, public_origin
 from midflight.cli.agents import all_at
-from midflight.cli.desk import JsonOption, StoreOption, person, store_of
+from midflight.cli.desk import JsonOption, StoreOption, store_of
 from midflight.cli.logs import log_to_stderr
+from midflight.cli.person import person
 from midflight.cli.placing import (
     EngineOption,
     IngressOption,
@@ -38,7 +39,7 @@ from midflight.cli.printing import greeting, print, print_json
 from midflight.cli.token import KEYS, KeysOption, keyring_at
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
-from midflight.engines.leaving import leaving_on
+from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.engines.restate_place import INGRESS, SERVICE
 from midflight.errors import InvalidRequest
 from midflight.inputs import LOOPBACK
@@ -46,6 +47,8 @@ from midflight.kernel.phases import Role
 from midflight.overriding import override
 from midflight.run import Agent
 from midflight.stores.opening import shown
+from midflight.tasks import owned_tasks
+from midflight.tools.secret import clean_logger
 
 if TYPE_CHECKING:
     import uvicorn
@@ -53,9 +56,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 PORT: Final = 8321
-REQUESTS_S: Final = 5  # what requests in flight have to end
+REQUESTS_S: Final = 5  # time for requests in flight to end
+WAITING_MAX: Final = 4096  # connections that are not accepted yet
 UNREAD_S: Final = 30  # a client that takes nothing for so long is cut off by the system
-MESSAGE_MAX: Final = 1024 * 1024  # bytes of a WebSocket's; what is larger ends the connection
+MESSAGE_MAX: Final = 1024 * 1024  # bytes of a WebSocket's; a larger one ends the connection
 
 VoiceOption = Annotated[bool, typer.Option("--voice", help="Let people talk to it by voice.")]
 
@@ -63,7 +67,7 @@ Greet = Callable[[Control, str], Awaitable[None]]
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
-    """What a server is told when it starts."""
+    """The options of a server."""
 
     store: str
     workdir: str
@@ -136,7 +140,7 @@ def serve(
 
 
 def check_origins(origins: list[str]) -> None:
-    """Refuse what no browser sends, or pages of that site would be refused one by one."""
+    """Refuse an origin in a form that browsers never send: it would match no request."""
     for origin in origins:
         parts = parts_of(origin)
         if not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
@@ -150,7 +154,7 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket that listens; its connections end when what they are sent is not taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family, backlog=WAITING_MAX)
     except OSError as error:
         raise InvalidRequest(
             f"cannot listen on {host} port {port}: {error.strerror}. Choose another with --port. "
@@ -177,7 +181,7 @@ async def serving(
     access = Access(keyring, hosts=hosts, origins=chosen.allow_origin, public_url=chosen.public_url)
     patience_s = chosen.drain + REQUESTS_S
     async with (
-        leaving_on((SIGTERM, SIGINT), patience_s) as until_told,
+        leaving_on(LEAVING, patience_s) as until_told,
         controlling(
             chosen.placed,
             chosen.store,
@@ -188,8 +192,8 @@ async def serving(
     ):
         doors = [_voice(control, agents)] if chosen.voice else []
         app = create_app(control, agents=agents, access=access, doors=doors)
-        server = _server(app)
-        async with anyio.create_task_group() as tasks:
+        server = _server(app, behind_a_proxy=bool(chosen.public_url or chosen.allow_host))
+        async with owned_tasks(app.state.records.run), anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with until_told:
                 url = _url(chosen, listener)
@@ -205,11 +209,17 @@ def _voice(control: Control, agents: list[Agent]) -> APIRouter:
     from midflight.voice.endpoint import router
     from midflight.voice.offline import offline_engines
 
+    clean_logger("midflight.voice")
     return router(control, agents, offline_engines)
 
 
-def _server(app: FastAPI) -> uvicorn.Server:
+def _server(app: FastAPI, *, behind_a_proxy: bool = False) -> uvicorn.Server:
     import uvicorn
+
+    from midflight.server.accepting import Accepting
+    from midflight.server.connections import guarded, make_room
+
+    protocol = guarded(make_room())
 
     class Server(uvicorn.Server):
         """Leaves signals to us: runs have to come to rest after the last request."""
@@ -219,10 +229,34 @@ def _server(app: FastAPI) -> uvicorn.Server:
             """Capture none."""
             return nullcontext()
 
+        @override
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """Accept in our own order, see ``midflight.server.accepting``."""
+            await super().startup(sockets)
+            made = partial(
+                protocol,
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
+            self.accepting = [Accepting(one, made, protocol.pending) for one in sockets or ()]
+            for one in self.accepting:
+                one.start()
+
+        @override
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """Accept nobody any more, then end what is open."""
+            for one in self.accepting:
+                one.close()
+            await super().shutdown(sockets)
+
     return Server(
         uvicorn.Config(
             app,
             log_config=None,
+            http=protocol,
+            backlog=WAITING_MAX,
+            proxy_headers=behind_a_proxy,  # or a client could say that it is somebody else
             access_log=False,  # it would hold queries, and with them what people wrongly put there
             server_header=False,
             lifespan="off",
@@ -240,7 +274,7 @@ def _url(chosen: ServeOptions, listener: socket.socket) -> str:
 
 
 def _is_seen_by_who_started_it(chosen: ServeOptions, listener: socket.socket) -> bool:
-    """Whether a code may be printed: where others reach the server, a log is not the place."""
+    """Return whether a code may be printed: not into a log of a server that others reach."""
     named = chosen.public_url or chosen.allow_host  # then something in front brings others here
     here = not named and listener.getsockname()[0] in LOOPBACK
     return here or sys.stdout.isatty()

@@ -84,7 +84,7 @@ async def cancel(
 
 
 def _confirm(question: str) -> None:
-    """Asked in place; who cannot be asked has to have said so before."""
+    """Ask at the terminal; without one, refuse unless ``--yes`` was given."""
     if not sys.stdin.isatty():
         raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
     if not confirmed(question):
@@ -98,13 +98,13 @@ async def fork(
     at: Annotated[str, typer.Argument(metavar="STEP", help="Its name, or its position.")],
     brief: Annotated[str, typer.Option(help="Another brief for the new run.")] = "",
 ) -> int:
-    """Try again from a step of a run that has ended: what came before it is taken over."""
+    """Try again from a step of a run that has ended: earlier steps are taken over."""
     place = int(at) if at.isdecimal() else at
     return await begun(desk, await desk.control.fork(await desk.run(run), place, brief=brief))
 
 
-async def begun(desk: Desk, run: str) -> int:
-    """Say which run it is now, and how to see it; whoever drives may need a moment to find it."""
+async def begun(desk: Desk, run: str, module: str = "") -> int:
+    """Say which run has begun, and how to see it; a driver may need a moment to find it."""
     if not desk.remote:
         with anyio.move_on_after(WAIT_S):
             await desk.control.until(run, lambda state: bool(state.driver) or not state.alive)
@@ -116,7 +116,7 @@ async def begun(desk: Desk, run: str) -> int:
     if driven:
         print(f"Follow it with: {desk.command('watch', run[:SHOWN])}")
     else:
-        print(nobody((await desk.row(run)).agent))
+        print(nobody((await desk.row(run)).agent, module))
     return 0
 
 
@@ -132,7 +132,7 @@ async def undo(
     """Undo effects of a run that has ended, and show what became of them."""
     accepted = await desk.control.undo(await desk.run(run), effect)
     return await deliver(
-        desk, accepted, wait_s=wait, ready=lambda state: not (state.undo_wanted or state.undos)
+        desk, accepted, wait_s=wait, ready=lambda state: not (state.undos or state.still_to_undo)
     )
 
 

@@ -1,4 +1,4 @@
-"""Talking to a run: messages, side questions, answers, and what it has put off."""
+"""Talking to a run: messages, side questions, answers, and todos."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from msgspec import Raw
 
 from midflight.cli.delivered import WAIT_S, nobody
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
-from midflight.cli.lifting import way_out
+from midflight.cli.lifting import question_lines, way_out
 from midflight.cli.look import book_of
 from midflight.cli.printing import console, print, print_json
 from midflight.cli.talking import talk_of
 from midflight.errors import InvalidRequest
 from midflight.sheets import RunSheet
+from midflight.sheets.answers import written
 from midflight.terminal import looks
-from midflight.terminal.forms import plain, wanted
+from midflight.terminal.forms import plain
 from midflight.verbs.covering import Accepted
 
 app = typer.Typer()
@@ -29,13 +30,13 @@ ASIDE_WAIT_S = 60.0
 TodoOption = Annotated[int | None, typer.Option(metavar="TODO", help="By its number.")]
 
 
-def say(desk: Desk, accepted: Accepted) -> int:
-    """That it is on record, what that has brought about, and how the run stands."""
+def say(desk: Desk, accepted: Accepted, what: str = "stored") -> int:
+    """Say what is on record, its effect, and how the run stands."""
     if desk.as_json:
         print_json(accepted)
     else:
         did = f"{accepted.did} {accepted.target[:SHOWN]}" if accepted.did else ""
-        print("  ".join(filter(None, ["stored", did, accepted.status])))
+        print("  ".join(filter(None, [what, did, accepted.status])))
     return 0
 
 
@@ -69,15 +70,14 @@ async def aside(
     elif answer:
         print(answer)
     else:
-        told = "asked; no answer yet"
-        if not await desk.driven(asked.target):
-            told = f"asked; {nobody((await desk.row(asked.target)).agent)}"
-        print(f"{told}. See: {desk.command('thread', asked.run[:SHOWN])}")
+        driven = await desk.driven(asked.target)
+        told = "no answer yet" if driven else nobody((await desk.row(asked.target)).agent)
+        print(f"asked: {told}\nSee: {desk.command('thread', asked.run[:SHOWN])}")
     return 0
 
 
 async def _answer(desk: Desk, asked: Accepted, wait_s: float) -> str:
-    """What was said to it: at once where no agent is asked, else by the run that answers."""
+    """Return the answer to a side question: at once without an agent, else from its run."""
     if not asked.target:
         return asked.status
     with anyio.move_on_after(min(wait_s, WAIT_S)):
@@ -109,14 +109,15 @@ async def answer(
         return _questions(desk, sheet, question)
     chosen = question or _only(desk, sheet)
     if decline:
-        return say(desk, await desk.control.decline(sheet.run, chosen))
+        return say(desk, await desk.control.decline(sheet.run, chosen), "declined;")
     schema = next((one.schema for one in sheet.questions if one.question == chosen), Raw(b"null"))
     given = plain(payload, msgspec.json.decode(schema))
-    return say(desk, await desk.control.answer(sheet.run, chosen, given))
+    accepted = await desk.control.answer(sheet.run, chosen, given)
+    return say(desk, accepted, f"answered: {looks.indented(written(given))};")
 
 
 def _only(desk: Desk, sheet: RunSheet) -> int:
-    """The question that can be meant; what an answer does not settle names what does."""
+    """Return the only question that takes an answer; otherwise raise, with what to do."""
     able = [one.question for one in sheet.questions if looks.is_answered(one)]
     if len(able) > 1:
         some = ", ".join(str(one) for one in able)
@@ -128,16 +129,16 @@ def _only(desk: Desk, sheet: RunSheet) -> int:
 
 
 def _questions(desk: Desk, sheet: RunSheet, question: int | None) -> int:
-    """What is asked, what would fit, and the command that settles it."""
+    """Show each question, the answers that fit, and the command that settles it."""
     found = [one for one in sheet.questions if question in {None, one.question}]
     if desk.as_json:
         print_json({"run": sheet.run, "questions": found})
         return 0
     for one in found:
-        print(f"{one.question}  {looks.indented(one.message)}")
-        for line in wanted(msgspec.json.decode(one.schema)) if looks.is_answered(one) else ():
+        message, *further = question_lines(desk.command, sheet, one)
+        print(f"{one.question}  {looks.indented(message)}")
+        for line in further:
             print(f"   {looks.indented(line)}")
-        print(f"   {way_out(desk.command, sheet, one)}")
     return 0
 
 
@@ -149,7 +150,7 @@ async def todos(
     remove: TodoOption = None,
     order: Annotated[str, typer.Option(metavar="1,2,…", help="Do them in this order.")] = "",
 ) -> int:
-    """What is still to be done in a thread; do one now, remove one, or put them in order."""
+    """Show the todos of a thread; do one now, remove one, or put them in order."""
     thread = await desk.thread(run)
     control = desk.control
     if now is not None:

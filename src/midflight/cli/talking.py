@@ -1,4 +1,4 @@
-"""A conversation in lines: what was said so far with what became of it, then news as it comes."""
+"""A conversation in lines: all that was said so far and its outcome, then news as it comes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def talk_of(control: AnyControl, thread: str) -> ThreadBook:
 
 
 async def news_of(control: AnyControl, book: ThreadBook) -> AsyncIterator[Recorded]:
-    """What is in the journal behind what the book has; whoever reads it lets the book take it."""
+    """Yield the records that the book has not taken; the caller gives each of them to it."""
     while page := await control.store.read(book.state.journal, after=book.state.head):
         for record in page:
             yield record
@@ -62,7 +62,7 @@ class Talking:
             self._print(f"{message} Read" for message in record.event.messages)
 
     def _concerns(self, line: Line) -> bool:
-        """Other runs of the thread speak there too; what people say and decide is for all."""
+        """Return whether a line is for this run: not if another run of the thread says it."""
         said = line.kind.startswith("said") and line.kind != "said: aside"
         return not (self._run and said and line.run != self._run)
 

@@ -1,10 +1,9 @@
-"""Hearing: a thread as people read it; and what one may want done otherwise about a message."""
+"""A thread as people read it; and verbs to overrule, edit and withdraw a message in it."""
 
 from __future__ import annotations
 
 import sys
 from functools import partial
-from signal import SIGINT, SIGTERM
 from typing import Annotated, Literal
 
 import typer
@@ -14,7 +13,7 @@ from midflight.cli.failing import DETACHED, DONE
 from midflight.cli.printing import ReaderLeft, console, let_go, print, print_json
 from midflight.cli.talk import To, say
 from midflight.cli.talking import Talking, talk_of
-from midflight.engines.leaving import leaving_on
+from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.kernel.record import Recorded
 from midflight.sheets import ThreadSheet
 from midflight.stores.base import Query
@@ -34,7 +33,7 @@ async def thread(
     run: To,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="And what is said next.")] = False,
 ) -> int:
-    """What was said in a thread, by whom, what became of it, and what is left to be done."""
+    """Show a thread: its messages and their authors, what was chosen for each, and its todos."""
     journal = await desk.thread(run)
     book = await talk_of(desk.control, journal)
     rows = await desk.control.runs(Query(thread=journal, limit=RUNS_SHOWN))
@@ -72,7 +71,7 @@ def _print(desk: Desk, sheet: ThreadSheet, shown: Talking) -> None:
 async def _follow(desk: Desk, shown: Talking) -> None:
     """News until somebody leaves; that ends nothing."""
     state = shown.book.state
-    async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
+    async with leaving_on(LEAVING, LEAVE_S) as until_told:
         with until_told:
             async with desk.control.watch_live({state.journal: state.head}) as news:
                 async for item in news:

@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import anyio
 import typer
 
 from midflight.cli.addresses import page_address
-from midflight.cli.desk import JsonOption
+from midflight.cli.desk import JsonOption, StoreOption, check_store, store_of
 from midflight.cli.printing import print, print_json
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, MidflightError
 from midflight.kernel.phases import Role
+from midflight.stores.opening import open_store
 
 if TYPE_CHECKING:
     from midflight.server.keyring import Keyring
@@ -23,7 +25,7 @@ KeysOption = Annotated[str, typer.Option(metavar="FILE", help="Where keys are ke
 
 
 def keyring_at(keys: str, *, otherwise: str) -> Keyring:
-    """The keys of a file that can be changed; ``otherwise`` says what was not done."""
+    """Return the keys of a writable file; ``otherwise`` says in an error what was not done."""
     from midflight.server.keyring import Keyring
 
     try:
@@ -49,10 +51,13 @@ def token(
         str, typer.Option(metavar="URL", help="Make a link to this page instead, for one browser.")
     ] = "",
     keys: KeysOption = KEYS,
+    store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> int:
     """Make a token for a program, or a link for a person; or revoke what a name was given."""
     page = _linked_page(link, save=save, revoke=revoke) if link else ""
+    if store:
+        check_store(store)  # before a key is made that nobody is shown
     new = not Path(keys).exists()
     keyring = keyring_at(keys, otherwise="No key was made or revoked.")
     if new and not as_json:
@@ -62,10 +67,15 @@ def token(
             file=sys.stderr,
         )
     if page:
-        return _linked(name, role, f"{page}#code={keyring.code(name, role)}", as_json)
+        code = keyring.code(name, role)
+        _record(keyring, store)
+        return _linked(name, role, f"{page}#code={code}", as_json)
     if revoke:
-        return _revoked(name, keyring.revoke(name), as_json)
+        there = keyring.revoke(name)
+        _record(keyring, store)
+        return _revoked(name, there, as_json)
     made = keyring.issue(name, role)
+    _record(keyring, store)
     kept = _saved(made) if save else None
     if as_json:
         shown = {"token": made} if kept is None else {"saved": str(kept)}
@@ -73,6 +83,30 @@ def token(
     else:
         print(made if kept is None else f"Saved in {kept}; commands with --server use it.")
     return 0
+
+
+def _record(keyring: Keyring, store: str) -> None:
+    """Put the change into the audit of the store, if there is one here.
+
+    Otherwise it stays with the keys, and a server that is started with them puts it there.
+    """
+    address = store_of(store)
+    try:
+        check_store(address)
+    except MidflightError:
+        return
+    try:
+        anyio.run(_recorded, keyring, address)
+    except (MidflightError, OSError) as error:
+        told = "The change is not in the audit yet; it is kept with the keys until it can be."
+        print(f"{told} {error}", file=sys.stderr)
+
+
+async def _recorded(keyring: Keyring, address: str) -> None:
+    changes = keyring.changes()
+    async with open_store(address) as opened:
+        await opened.audit(*changes)
+    keyring.forget_changes([change.id for change in changes])
 
 
 def _linked_page(url: str, *, save: bool, revoke: bool) -> str:

@@ -22,6 +22,7 @@ from midflight.cli.desk import (
 from midflight.cli.failing import USAGE, tell
 from midflight.cli.printing import print
 from midflight.cli.watch import watch
+from midflight.errors import to_install
 from midflight.stores.base import Query
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def tui(
     if plain or as_json:
         return watch(run or LAST, plain, store, server, token_file, as_json)
     if find_spec("textual") is None:
-        raise ImportError("midflight tui needs an extra: pip install 'midflight[tui]'")
+        raise ImportError(f"midflight tui needs an extra: {to_install('tui')}")
     where = where_of(store, server, token_file)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         told = "midflight tui needs a terminal; use --plain for lines. Nothing was opened."
@@ -52,7 +53,7 @@ def tui(
     from midflight.tui.app import MidflightApp
 
     async def seated() -> str:
-        async with opened(where) as desk:  # whoever is not let in is told so, and at once
+        async with opened(where) as desk:  # a refusal is told at once, before the app opens
             await desk.control.runs(Query(limit=1))
         there = Connection()
         async with opened(where, away_s=AWAY_S, connected=there.tell) as desk:
@@ -75,6 +76,6 @@ class Connection:
         self.shown: MidflightApp | None = None
 
     def tell(self, there: bool) -> None:
-        """Whatever was told last counts."""
+        """Tell the app whether the server is there."""
         if self.shown is not None:
             self.shown.there = there

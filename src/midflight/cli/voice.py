@@ -11,7 +11,8 @@ import typer
 from msgspec import Struct
 
 from midflight.cli.agents import found_at
-from midflight.cli.desk import JsonOption, person
+from midflight.cli.desk import JsonOption
+from midflight.cli.person import person
 from midflight.cli.printing import print, print_json
 from midflight.control import Control, local
 from midflight.errors import InvalidRequest
@@ -32,7 +33,7 @@ LONGEST_S: Final = 600.0  # of waiting for an agent's last word
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the command can be told."""
+    """The options of the command."""
 
     store: str
     workdir: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from functools import partial
-from signal import SIGINT, SIGTERM
 from typing import Annotated
 
 import anyio
@@ -26,7 +26,8 @@ from midflight.cli.following import Follower, follower
 from midflight.cli.look import book_of
 from midflight.cli.printing import ReaderLeft, let_go, print, print_json
 from midflight.cli.talking import news_of, talk_of
-from midflight.engines.leaving import leaving_on
+from midflight.engines.leaving import LEAVING, leaving_on
+from midflight.errors import MidflightError
 from midflight.kernel.phases import Phase
 from midflight.sheets import RunBook
 from midflight.tasks import owned_tasks
@@ -34,6 +35,7 @@ from midflight.tasks import owned_tasks
 app = typer.Typer()
 PlainOption = Annotated[bool, typer.Option("--plain", help="Lines only, for a log.")]
 LEAVE_S = 5.0
+LOOK_S = 2.0  # at whether its driver lives
 
 
 @app.command()
@@ -55,7 +57,7 @@ def watch(
             shown = follower(where.command, as_json=as_json, plain=plain)
             connection.shown = shown
             status = DETACHED
-            async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
+            async with leaving_on(LEAVING, LEAVE_S) as until_told:
                 with until_told:
                     status = await follow(desk, meant, shown)
             return detached(desk, meant, as_json) if status == DETACHED else status
@@ -71,19 +73,24 @@ class Connection:
         self._there = True
 
     def tell(self, there: bool) -> None:
-        """Only what has changed is news."""
+        """Tell the follower when the server has gone or is back."""
         if there != self._there and self.shown is not None:
             self.shown.connected(there)
         self._there = there
 
 
-async def follow(desk: Desk, run: str, shown: Follower) -> int:
-    """Show a run until it has ended; the exit status says how, or that who reads left before."""
+async def follow(desk: Desk, run: str, shown: Follower, *, driving: bool = False) -> int:
+    """Show a run until it has ended; the exit status says how, or that the reader left before.
+
+    ``driving``: this process is about to drive it, and has perhaps not begun to.
+    """
     book = await book_of(desk.control, run)
+    if driving:
+        book.undriven(None)
     try:
         await _until_its_end(desk, book, shown)
     except* ReaderLeft:
-        pass  # how the run stands says the rest
+        pass  # the phase of the run gives the exit status
     return ENDS.get(book.state.phase, DETACHED)
 
 
@@ -96,7 +103,10 @@ async def _until_its_end(desk: Desk, book: RunBook, shown: Follower) -> None:
             cursors = {run: book.state.head, talk.state.journal: talk.state.head}
             async with (
                 desk.control.watch_live(cursors) as news,
-                owned_tasks(partial(shown.tick, desk.control.store)),
+                owned_tasks(
+                    partial(shown.tick, desk.control.store),
+                    partial(_look_at_driver, desk, book, shown),
+                ),
             ):
                 async for item in news:
                     shown.take(item)
@@ -108,6 +118,15 @@ async def _until_its_end(desk: Desk, book: RunBook, shown: Follower) -> None:
         shown.end(result)
 
 
+async def _look_at_driver(desk: Desk, book: RunBook, shown: Follower) -> None:
+    """Ask every now and then whether anybody drives it: no record says that a process died."""
+    while True:
+        await anyio.sleep(LOOK_S)
+        with suppress(MidflightError):  # the watch itself tells of this error
+            if book.undriven(await desk.control.undriven_since(book.state)):
+                shown.driven()
+
+
 def detached(desk: Desk, run: str, as_json: bool) -> int:
     """Say that the run goes on, and how to come back."""
     back = desk.command("watch", run[:SHOWN])
@@ -116,7 +135,7 @@ def detached(desk: Desk, run: str, as_json: bool) -> int:
 
 
 def say_left(run: str, back: str, words: str, as_json: bool) -> int:
-    """To who reads; if they have left as well, to who reads the errors."""
+    """Say it on standard output; if its reader has left as well, on standard error."""
     try:
         if as_json:
             print_json({"type": "detached", "run": run, "back": back})

@@ -1,7 +1,8 @@
 """``midflight worker module:agent``: drive runs that are started and steered elsewhere.
 
 On Restate it answers that server's calls; without it, it drives whatever its sweep finds in the
-store. SIGTERM or Ctrl-C ends it in good order: runs come to rest, and other workers go on.
+store. SIGTERM, Ctrl-C or a closed terminal ends it in good order: runs come to rest, and other
+workers go on.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from signal import SIGINT, SIGTERM
 from typing import Annotated, Final
 
 import anyio
@@ -32,7 +32,7 @@ from midflight.cli.placing import (
 from midflight.cli.printing import greeting, print, print_json
 from midflight.cli.serve import listening
 from midflight.engines.crew import DRAIN_S, LEASE_S
-from midflight.engines.leaving import leaving_on
+from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.engines.restate_place import ADMIN, INGRESS, SERVICE
 from midflight.engines.restate_place import shown as shown_place
 from midflight.errors import InvalidRequest
@@ -46,7 +46,7 @@ ANSWERS_S: Final = 3.0  # for what is left to be told when runs have come to res
 
 
 class WorkerOptions(Struct, frozen=True, kw_only=True):
-    """What a worker is told when it starts."""
+    """The options of a worker."""
 
     store: str
     placed: Placing
@@ -126,7 +126,7 @@ def _checked(uri: str) -> str:
 
 
 def quick_loop() -> dict[str, bool]:
-    """Have uvloop, if it is installed: what a worker does most is to turn its event loop."""
+    """Use uvloop if it is installed: a worker spends most of its time in its event loop."""
     return {"use_uvloop": find_spec("uvloop") is not None}
 
 
@@ -140,7 +140,7 @@ async def _sweeping(chosen: WorkerOptions, agents: list[Agent]) -> None:
             agents,
             workdir=chosen.workdir,
             drain_s=chosen.drain,
-            signals=(SIGTERM, SIGINT),
+            signals=LEAVING,
         ) as engine,
     ):
         _greet(chosen, engine.name)
@@ -153,7 +153,7 @@ async def _answering(
     from midflight.engines.restate_worker import working
 
     async with (
-        leaving_on((SIGTERM, SIGINT), chosen.drain + ANSWERS_S) as until_told,
+        leaving_on(LEAVING, chosen.drain + ANSWERS_S) as until_told,
         open_store(chosen.store, lease_s=chosen.lease) as store,
         working(
             store,
@@ -171,7 +171,7 @@ async def _answering(
 
 
 def _greet(chosen: WorkerOptions, driver: str, url: str = "") -> None:
-    """Say that it is there; what follows goes to the log."""
+    """Say that the worker has started; everything after that goes to the log."""
     store, engine = shown(chosen.store), chosen.placed.engine
     calls = f" for calls of Restate at {url}" if url else ""
     with greeting():

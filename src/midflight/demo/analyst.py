@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec.structs import asdict, replace
 
 from midflight.conversation import BACKGROUND, Choice, Message, TriageView, rule_triage
-from midflight.demo.analyst_tools import TO, AnalystTools
+from midflight.demo.analyst_tools import TO, AnalystTools, Recipients
 from midflight.demo.changes import Tasks, Written
 from midflight.demo.figures import Overview, Revenue, Scored
 from midflight.demo.memo import composed
@@ -37,7 +37,7 @@ LIMITS: Final = Limits(steps=60, seconds=3600.0, tokens=20_000, usd=1.0)
 AUDIT: Final = "Check the revenue figures"
 TITLE: Final = "Who may leave us"
 SAYS: Final = " says: "
-"""What is behind it in the error of a step is what a person has answered instead of approving."""
+"""In the error of a step, the words of a person who did not approve it come after this."""
 
 ONCE_ANSWERED: Final = "I read it as soon as you have answered me; a redirect I hear at once."
 FETCH, JOIN, SCORE = "Fetch customer list", "Join against MRR", "Score churn risk"
@@ -62,7 +62,8 @@ class Analysis:
         self._scored: tuple[Scope, Scored] | None = None
         self._tasks: tuple[Scope, Tasks] | None = None
         self._memo: tuple[Wishes, Written] | None = None
-        self._to = self._ending = ""
+        self._to: Recipients | None = None
+        self._ending = ""
         self._begin(understood(run.brief, self._wishes))
 
     def _begin(self, heard: Heard) -> None:
@@ -76,7 +77,7 @@ class Analysis:
     # ── what is told ─────────────────────────────────────────────────────────────────────────
 
     def redirected(self, text: str) -> None:
-        """The person has changed the course: what is wanted is different from here on."""
+        """Change the wishes as the text of a redirect asks."""
         heard = understood(text, self._wishes)
         if isinstance(heard, Wishes):
             self._unsaid.append(f"Changed course: {heard.words()}.")
@@ -114,7 +115,7 @@ class Analysis:
     # ── what is next ─────────────────────────────────────────────────────────────────────────
 
     async def go_on(self) -> str:
-        """Do the first thing that is missing, listen, and again until nothing is."""
+        """Do the first step that is missing and read the inbox, until no step is missing."""
         while True:
             await self._speak()
             left = self._left()
@@ -130,7 +131,7 @@ class Analysis:
             self._hear(await self._run.inbox())
 
     def _left(self) -> list[tuple[str, Do]]:
-        """What is missing, in its order; errands come first."""
+        """Return the names and functions of the steps that are still to be done, errands first."""
         scope, again = self._wishes.scope, " again"
         scored = self._scored is not None and self._scored[0] == scope
         tasked = self._tasks is not None and self._tasks[0] == scope
@@ -171,7 +172,7 @@ class Analysis:
         scope, found = self._scores()
         wanted = [account.id for account in found.accounts]
         noun = counted(len(wanted), "task") if self._tasks is None else "changed tasks"
-        change = replace(self._tools.set_tasks, noun=noun)
+        change = replace(self._tools.set_tasks, noun=noun, label=noun)
         self._tasks = scope, await self._run.step(name, change, wanted)
 
     async def _write(self, name: str) -> None:
@@ -182,7 +183,7 @@ class Analysis:
         self._memo = wishes, await step(name, self._tools.write_memo, TITLE, text, **asdict(scope))
 
     async def _send(self, name: str) -> None:
-        """Asks who shall get it, and then whether it may go: that cannot be unsent."""
+        """Ask who shall get the memo, and send it once a person approves: it cannot be unsent."""
         if not self._to:
             schema = {"type": "string", "title": "Recipients", "enum": list(TO)}
             self._to = (await self._run.ask("Who shall get the memo?", schema=schema)).payload
@@ -191,7 +192,9 @@ class Analysis:
                 return
         assert self._memo is not None
         memo = self._memo[1].path
-        sending = replace(self._tools.send_memo, noun=f"email to {self._to}")
+        sending = replace(
+            self._tools.send_memo, noun=f"email to {self._to}", label=f"email to {self._to}"
+        )
         try:
             sent = await self._run.step(name, sending, memo=memo, to=self._to)
         except StepFailed as failed:
@@ -200,7 +203,7 @@ class Analysis:
             self._end(f"The memo went out: {sent.text}. It is about {self._wishes.words()}.")
 
     def _not_sent(self, failed: StepFailed, memo: str) -> None:
-        """Who has answered in words is listened to; who has said no is not asked again."""
+        """Take up the changes that a person wants before an approval, or end without sending."""
         wanted = understood(failed.error.partition(SAYS)[2], self._wishes)
         if isinstance(wanted, Wishes) and wanted != self._wishes:
             self._unsaid.append(f"Not sent. Changed first: {wanted.words()}.")
@@ -210,14 +213,14 @@ class Analysis:
 
     def _end(self, words: str) -> None:
         self._unsaid.append(words)
-        self._ending, self._wants_memo, self._to = words, False, ""
+        self._ending, self._wants_memo, self._to = words, False, None
 
     def _scores(self) -> tuple[Scope, Scored]:
         assert self._scored is not None
         return self._scored
 
     async def _checked(self) -> str:
-        """What the background run has found, if nobody has stopped it."""
+        """Return the result of the background run, or an empty text if it has none."""
         if self._audit is None:
             return ""
         try:
@@ -255,7 +258,7 @@ def _name(errand: Question | Slide) -> str:
 
 
 def analyst(tools: AnalystTools) -> Agent:
-    """The agent, its background run and its side answers, with these tools."""
+    """Return the agent, with its background run and its side answers, over these tools."""
 
     @agent(f"{NAME}.auditor", limits=LIMITS)
     async def audit(run: Run) -> str:
@@ -281,7 +284,7 @@ def analyst(tools: AnalystTools) -> Agent:
 
 
 async def _beside(run: Run, tools: AnalystTools) -> str:
-    """A side question is counted, or answered with how the work stands; nothing is touched."""
+    """Answer a side question with a count or with the state of the work; change nothing."""
     heard, seen = understood(run.brief, Wishes()), run.input or {}
     if isinstance(heard, Question):
         return str(await run.step(_name(heard), tools.count, **asdict(heard)))
@@ -291,7 +294,7 @@ async def _beside(run: Run, tools: AnalystTools) -> str:
 
 
 async def choose(view: TriageView) -> Sequence[Choice]:
-    """What to do about messages: by plain words, and each is answered in one sentence."""
+    """Choose what to do about each message by plain rules, and answer it in one sentence."""
     plain = {choice.message: choice.action for choice in await rule_triage(view)}
     return [_choice(message, plain[message.id], view) for message in view.messages]
 

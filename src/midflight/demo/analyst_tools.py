@@ -1,7 +1,7 @@
 """The tools of the demo: it reads its company, makes tasks, writes files and sends a memo.
 
-The same ones are given to the demo model's loop and, with a key, to a real model. How a change is
-noted, checked and undone is in ``changes``.
+The demo model's loop and, where there is a key, a real model get the same tools. The code that
+notes, checks and undoes a change is in ``changes``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from midflight.demo.figures import Books, Overview, Revenue, Scored
 from midflight.demo.wishes import Question, Scope, counted
 from midflight.models.base import CHARACTERS_PER_TOKEN
 from midflight.overriding import override
-from midflight.tools.base import Done, NotDone, Performed, Tool, ToolRefused, tool
+from midflight.tools.base import Done, EffectRecord, NotDone, Tool, ToolRefused, tool
 from midflight.tools.progress import emit, spend
 
 STEP_S: Final = 3.0  # what a step takes at pace 1: long enough to interrupt it
@@ -51,7 +51,7 @@ class AnalystTools:
         self._tasks = TaskChanges(self.books)
         self._files = FileChanges(folder, self.books)
         self._pace = pace
-        self._free = free  # what is said is said by the demo model, which costs nothing
+        self._free = free  # the demo model speaks, and costs nothing
         self.fetch_customers = _reads(self._fetch_customers)
         self.join_mrr = _reads(self._join_mrr)
         self.score_churn_risk = _reads(self._score_churn_risk)
@@ -63,6 +63,7 @@ class AnalystTools:
             name="demo.set_tasks",
             noun="follow-up tasks",
             check=self._tasks.check,
+            settles_within=0,
             undo=self._tasks.undo,
             leaves=self._tasks.leaves,
         )(self._set_tasks)
@@ -72,15 +73,17 @@ class AnalystTools:
             effect="once",
             name="demo.send_memo",
             noun="email",
+            label="email to {to}",
             irreversible=True,
             approval=CANNOT_BE_UNSENT,
             hold=hold,
             check=self._sent,
+            settles_within=0,
         )(self._send_memo)
 
     @property
     def for_a_model(self) -> tuple[Tool, ...]:
-        """Those that a model gets."""
+        """The tools that a real model gets."""
         return (
             self.fetch_customers,
             self.join_mrr,
@@ -94,7 +97,7 @@ class AnalystTools:
 
     @override
     def __eq__(self, other: object) -> bool:
-        """Of the same folder they are the same, as after a reload."""
+        """Return whether both are over the same folder: tools are equal after a reload."""
         return isinstance(other, AnalystTools) and self.folder == other.folder
 
     @override
@@ -106,7 +109,9 @@ class AnalystTools:
             effect="write",
             name=f"demo.{function.__name__.lstrip('_')}",
             noun=noun,
+            label=noun,  # a run makes one of each, and its title would be long on a button
             check=self._files.check,
+            settles_within=0,
             undo=self._files.undo,
             leaves=self._files.leaves,
         )(function)
@@ -179,7 +184,7 @@ class AnalystTools:
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────
 
-    async def _set_tasks(self, customers: list[int], idempotency_key: str) -> Tasks:
+    async def _set_tasks(self, customers: list[int], idempotency_key: str = "") -> Tasks:
         """Have a follow-up task for each of these customers (ids) and for nobody else."""
         wanted = set(customers)
         await self._say(self._preparing(wanted), 1.0)
@@ -199,7 +204,7 @@ class AnalystTools:
         self,
         title: str,
         text: str,
-        idempotency_key: str,
+        idempotency_key: str = "",
         region: Region = "",
         plan: Plan = "",
         trials: bool = False,
@@ -214,7 +219,9 @@ class AnalystTools:
         self._files.put(idempotency_key, path, whole.encode())
         return Written(f"{path}, {counted(len(text.split()), 'word')}, with a chart", path)
 
-    async def _draft_slide(self, title: str, points: list[str], idempotency_key: str) -> Written:
+    async def _draft_slide(
+        self, title: str, points: list[str], idempotency_key: str = ""
+    ) -> Written:
         """Draft one slide, as Markdown."""
         text = f"# {title}\n\n" + "".join(f"* {point}\n" for point in points)
         await self._say(text)
@@ -224,7 +231,7 @@ class AnalystTools:
 
     # ── sending ──────────────────────────────────────────────────────────────────────────────
 
-    async def _send_memo(self, memo: str, to: Recipients, idempotency_key: str) -> Written:
+    async def _send_memo(self, memo: str, to: Recipients, idempotency_key: str = "") -> Written:
         """Send the memo (its path, as it was written) to people. It cannot be unsent."""
         if memo not in {f"memos/{path.name}" for path in (self.folder / "memos").glob("*.html")}:
             raise ToolRefused(f"there is no memo {memo!r}. Nothing was sent.")
@@ -238,7 +245,7 @@ class AnalystTools:
         replace(self.folder / path, bytes(letter))
         return Written(f"{path}, to {to}", path)
 
-    def _sent(self, done: Performed) -> Done:
+    def _sent(self, done: EffectRecord) -> Done:
         path = self._letter(done.key)
         if not (self.folder / path).exists():
             raise NotDone
@@ -253,5 +260,5 @@ def _reads(function: Any) -> Tool:
 
 
 def _named(key: str) -> str:
-    """The end of its id, for the name of a file."""
+    """Return the end of the run's id, for the name of a file."""
     return run_of(key).removeprefix("r-")[-NAMED:]

@@ -1,4 +1,4 @@
-"""Who plays in the demo: the analyst by rules, and with a key also one with a real model."""
+"""The agents of the demo: the analyst by rules and, with a key, also one with a real model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Cast(Struct, frozen=True):
     model_words: str
 
     async def begin(self, control: Control) -> tuple[str, str]:
-        """Go on with the run that lives, or begin one: its id, and what was done in words."""
+        """Go on with a living run, or begin one; return its id and a sentence about it."""
         rows = await control.runs(Query(limit=500))
         living = [row for row in rows if row.phase not in ENDS and not row.parent]
         driven = {agent.name for agent in self.agents}
@@ -73,7 +73,7 @@ def _how(row: Row) -> str:
 
 
 def cast_at(folder: Path, *, pace: float, hold: float | None, model: str) -> Cast:
-    """The agents over this folder."""
+    """Return the agents over this folder, for the model that is named or has a key."""
     held = HOLD_S if hold is None else hold
     address = model or address_in(os.environ)
     if address == DEMO:
@@ -87,14 +87,14 @@ def cast_at(folder: Path, *, pace: float, hold: float | None, model: str) -> Cas
 
 
 def modelled(tools: AnalystTools, model: Model) -> Agent:
-    """The same work by a real model, with the same tools."""
+    """Return an agent that does the same work with a real model and the same tools."""
     return assistant(
         MODELLED, Profile(model, tools.for_a_model, system=SYSTEM), limits=MODEL_LIMITS
     )
 
 
 def address_in(environment: Mapping[str, str]) -> str:
-    """The model that there is a key for; without one, the demo model."""
+    """Return the address of the model that there is a key for, or else of the demo model."""
     url, name = environment.get("OPENAI_BASE_URL", ""), environment.get("OPENAI_MODEL", "")
     if environment.get("ANTHROPIC_API_KEY"):
         return ANTHROPIC

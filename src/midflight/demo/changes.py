@@ -1,4 +1,4 @@
-"""What the demo changes: tasks in its company's database, files in its folder.
+"""The changes that the demo makes: tasks in its company's database, files in its folder.
 
 A change is noted under the attempt's key in the same database, so that a check and an undo work in
 any later process, also after a kill.
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from midflight.demo.figures import Books
 from midflight.demo.wishes import counted
-from midflight.tools.base import Done, NotDone, Performed
+from midflight.tools.base import Done, EffectRecord, NotDone
 
 
 class Tasks(Struct, frozen=True):
@@ -33,13 +33,13 @@ class Written(Struct, frozen=True):
 
 
 class TaskChanges:
-    """Who has a follow-up task, changed once for each key."""
+    """Follow-up tasks in the database, changed once for each key."""
 
     def __init__(self, books: Books) -> None:
         self._books = books
 
     def make(self, wanted: set[int], key: str) -> Tasks:
-        """An open task for each of these customers (ids) and for nobody else."""
+        """Open a task for each of these customers (ids), and withdraw the run's other tasks."""
         run = run_of(key)
         with self._books.open() as db:
             db.execute("BEGIN IMMEDIATE")
@@ -61,20 +61,20 @@ class TaskChanges:
                 db.execute(note, [key, added, len(there - wanted), kept])
         return self._known(key)
 
-    def check(self, done: Performed) -> Done:
-        """What a change came to."""
+    def check(self, done: EffectRecord) -> Done:
+        """Return the outcome of a change; raise ``NotDone`` if it was not made."""
         return Done(self._known(done.key))
 
-    def undo(self, done: Performed) -> None:
-        """Take it back: what it made is gone, what it withdrew is open."""
+    def undo(self, done: EffectRecord) -> None:
+        """Take a change back: delete the tasks that it made, reopen those that it withdrew."""
         with self._books.open() as db:
             db.execute("DELETE FROM tasks WHERE made_by = ?", [done.key])
             back = "UPDATE tasks SET state = 'open', withdrawn_by = '' WHERE withdrawn_by = ?"
             db.execute(back, [done.key])
             db.execute("DELETE FROM task_changes WHERE key = ?", [done.key])
 
-    def leaves(self, done: Performed) -> Any:
-        """The tasks that it touched, as they are."""
+    def leaves(self, done: EffectRecord) -> Any:
+        """Return the tasks that a change touched, as they are now."""
         rows = "SELECT id, customer, title, state FROM tasks WHERE ? IN (made_by, withdrawn_by)"
         with self._books.open() as db:
             return [list(row) for row in db.execute(f"{rows} ORDER BY id", [done.key])]
@@ -94,14 +94,14 @@ class TaskChanges:
 
 
 class FileChanges:
-    """Files that are put in place, and what was there before."""
+    """Files that are put in place, with their earlier content for an undo."""
 
     def __init__(self, folder: Path, books: Books) -> None:
         self._folder = folder
         self._books = books
 
     def put(self, key: str, path: str, data: bytes) -> None:
-        """Put a file in place; what was there before is kept for an undo, by this key."""
+        """Put a file in place; its earlier content is kept for an undo, under this key."""
         place = self._folder / path
         before = place.read_bytes() if place.exists() else None
         with self._books.open() as db:
@@ -110,23 +110,23 @@ class FileChanges:
             db.execute(keep, [key, path, digest(data), before])
         replace(place, data)
 
-    def check(self, done: Performed) -> Done:
-        """Whether the file is there as it was written."""
+    def check(self, done: EffectRecord) -> Done:
+        """Return the file if it is there as it was written; else raise ``NotDone``."""
         path, expected, _ = self._noted(done.key)
         if self._look(path) != expected:
             raise NotDone
         return Done(Written(path, path))
 
-    def undo(self, done: Performed) -> None:
-        """Put back what was there before."""
+    def undo(self, done: EffectRecord) -> None:
+        """Put the earlier content back, or remove the file if there was none."""
         path, _, before = self._noted(done.key)
         if before is None:
             (self._folder / path).unlink(missing_ok=True)
         else:
             replace(self._folder / path, before)
 
-    def leaves(self, done: Performed) -> str:
-        """The file as it is, in short."""
+    def leaves(self, done: EffectRecord) -> str:
+        """Return a digest of the file as it is now, or ``gone``."""
         return self._look(self._noted(done.key)[0])
 
     def _noted(self, key: str) -> tuple[str, str, bytes | None]:
@@ -143,17 +143,17 @@ class FileChanges:
 
 
 def run_of(key: str) -> str:
-    """The run that an attempt's key belongs to: it begins with its id."""
+    """Return the run that an attempt's key belongs to: the key begins with the run's id."""
     return key.partition(":")[0]
 
 
 def digest(data: bytes) -> str:
-    """Its content in short."""
+    """Return a short hash of some content."""
     return blake2b(data, digest_size=8).hexdigest()
 
 
 def replace(place: Path, data: bytes) -> None:
-    """On the disk first, then under its name."""
+    """Write a file to the disk first, and then give it its name."""
     place.parent.mkdir(mode=0o700, exist_ok=True)
     fresh = place.with_suffix(".new")
     with fresh.open("wb") as file:

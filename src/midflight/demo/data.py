@@ -56,7 +56,7 @@ CREATE TABLE files (key TEXT PRIMARY KEY, path TEXT NOT NULL, digest TEXT NOT NU
 
 
 def months_before(now: float) -> list[str]:
-    """The last whole months, oldest first: ``2026-03``."""
+    """Return the last whole months, oldest first, each as ``2026-03``."""
     today = datetime.fromtimestamp(now, UTC)
     last = today.year * 12 + today.month - 2  # months since year 0, counted from 0
     return [f"{n // 12}-{n % 12 + 1:02d}" for n in range(last - MONTHS + 1, last + 1)]
@@ -101,7 +101,7 @@ def _add_customer(
 def _payments(
     chance: random.Random, price: int, joined: int, gone: int, *, unhappy: bool
 ) -> Iterator[tuple[int, int]]:
-    """What somebody pays month by month: most grow slowly, those who are unhappy pay less."""
+    """Yield a customer's payments: most grow slowly, unhappy ones fall in the last four months."""
     usd = price * chance.uniform(0.7, 2.2)
     for month in range(joined, gone):
         fading = unhappy and month >= gone - 4

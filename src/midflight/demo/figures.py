@@ -1,4 +1,4 @@
-"""What the demo knows of its company: every figure is asked of the database."""
+"""The demo's figures about its company, each read from the database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from midflight.demo.wishes import NAMES, Question, Scope, counted, customers
 BUSY_S: Final = 5.0
 AT_RISK: Final = 60  # of a hundred
 MONTHS_BACK: Final = 3  # revenue now is compared with that of so many months ago
-LOGINS: Final = 20  # a month: whoever comes so often is at home
+LOGINS: Final = 20  # a month: a customer with so many is not silent at all
 TICKETS: Final = 5
 
 JOINED: Final = """
@@ -75,7 +75,7 @@ class Account(Struct, frozen=True):
 
 
 class Scored(Struct, frozen=True):
-    """Who may leave, the likeliest first."""
+    """The customers who may leave, the likeliest first."""
 
     text: str
     customers: int
@@ -86,24 +86,24 @@ class Scored(Struct, frozen=True):
 
 
 class Books:
-    """Asks the database. Each question takes a millisecond or two."""
+    """Reads figures from the database. Each question takes a millisecond or two."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def open(self) -> Iterator[sqlite3.Connection]:
-        """A connection; what is changed with it is kept if nothing goes wrong."""
+        """Open a connection; its changes are kept unless the block raises."""
         with closing(sqlite3.connect(self.path, timeout=BUSY_S)) as db, db:
             yield db
 
     def months(self) -> list[str]:
-        """Those that there are figures for, oldest first."""
+        """Return the months that there are figures for, oldest first."""
         with self.open() as db:
             return [m for (m,) in db.execute("SELECT DISTINCT month FROM revenue ORDER BY month")]
 
     def overview(self) -> Overview:
-        """The customer list."""
+        """Return the customer list in figures."""
         with self.open() as db:
             there = "SELECT region, count(*) FROM customers WHERE status != 'churned' GROUP BY 1"
             regions = dict(db.execute(f"{there} ORDER BY 1").fetchall())
@@ -115,7 +115,7 @@ class Books:
         return Overview(summary, there_now, trials, churned)
 
     def revenue(self) -> Revenue:
-        """What they pay, all of them."""
+        """Return the monthly revenue from all customers."""
         rows, months = self._joined(Scope(trials=True)), self.months()
         mrr = sum(row[5] for row in rows)
         summary = (
@@ -124,7 +124,7 @@ class Books:
         return Revenue(summary, len(rows), mrr, len(months))
 
     def scored(self, scope: Scope) -> Scored:
-        """How likely each of them is to leave."""
+        """Return the customers in a scope who may leave, with the risk of each."""
         rows = self._joined(scope)
         accounts = [_account(*row) for row in rows]
         risky = sorted((a for a in accounts if a.risk >= AT_RISK), key=lambda a: (-a.risk, a.id))
@@ -135,13 +135,13 @@ class Books:
         return Scored(summary, len(accounts), mrr, len(risky), losing, risky)
 
     def by_month(self, scope: Scope) -> list[tuple[str, int]]:
-        """Revenue of each month."""
+        """Return the revenue of each month."""
         with self.open() as db:
             asked = {"region": scope.region, "plan": scope.plan}
             return [(month, usd) for month, usd in db.execute(BY_MONTH, asked)]
 
     def answer(self, question: Question) -> str:
-        """A question that can be counted, in one sentence."""
+        """Answer a question that can be counted, in one sentence."""
         asked = {"region": question.region, "plan": question.plan}
         who = customers(question.region, question.plan)
         month = self._latest(question.month)
@@ -164,7 +164,7 @@ class Books:
         return f"There are {there:,} {who}, {trials} of them on trial."
 
     def _latest(self, name: str) -> str:
-        """The last month of that name: ``March`` is ``2026-03``."""
+        """Return the last month of that name: ``2026-03`` for ``March``."""
         number = f"-{NAMES.index(name) + 1:02d}" if name else "-"
         named = [month for month in self.months() if name and month.endswith(number)]
         return named[-1] if named else ""
@@ -186,11 +186,11 @@ def _account(
     number: int, name: str, region: str, plan: str, trial: int, mrr: int, before: int,
     logins: int, tickets: int,
 ) -> Account:  # fmt: skip
-    """Half of the risk is revenue that went away, the rest silence and complaints."""
+    """Score a customer: half of the risk is lost revenue, the rest silence and complaints."""
     drop = max(0.0, 1 - mrr / before) if before else 0.0
     silence = 1 - min(logins, LOGINS) / LOGINS
     trouble = min(tickets, TICKETS) / TICKETS
-    paid = 0.0 if trial else 0.5 * min(1.0, 2 * drop)  # who pays nothing cannot pay less
+    paid = 0.0 if trial else 0.5 * min(1.0, 2 * drop)  # a trial pays nothing, and cannot pay less
     risk = round(100 * (paid + (1.0 if trial else 0.5) * (0.6 * silence + 0.4 * trouble)))
     reasons = (
         f"pays {drop:.0%} less" if drop >= 0.05 else "",
@@ -202,6 +202,6 @@ def _account(
 
 
 def spelled(month: str) -> str:
-    """``2026-03`` as people say it."""
+    """Return ``2026-03`` as people say it: ``March 2026``."""
     year, _, number = month.partition("-")
     return f"{NAMES[int(number) - 1]} {year}" if number else "no month"

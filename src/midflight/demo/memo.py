@@ -23,7 +23,7 @@ svg { width: 100%; height: auto }
 
 
 def composed(scored: Scored, wishes: Wishes, *, tasks: int, checked: str) -> str:
-    """What the demo model writes: sentences with figures, paragraphs between empty lines."""
+    """Write the memo's text: as many sentences as are wished, or all of them in paragraphs."""
     who = wishes.scope.words()
     share = scored.mrr_at_risk / scored.mrr if scored.mrr else 0.0
     worst = scored.accounts[0] if scored.accounts else None
@@ -42,7 +42,7 @@ def composed(scored: Scored, wishes: Wishes, *, tasks: int, checked: str) -> str
 
 
 def page(title: str, text: str, months: Sequence[tuple[str, int]], rows: Sequence[Account]) -> str:
-    """One HTML page, with nothing in it from elsewhere."""
+    """Return the memo as one HTML page, which loads nothing from elsewhere."""
     paragraphs = "\n".join(f"<p>{escape(part)}</p>" for part in text.split("\n\n") if part.strip())
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -53,7 +53,7 @@ def page(title: str, text: str, months: Sequence[tuple[str, int]], rows: Sequenc
 
 
 def chart(months: Sequence[tuple[str, int]]) -> str:
-    """A bar for each month, and the first and the last in words."""
+    """Return an SVG with a bar for each month, the first and the last with their figures."""
     top = max((usd for _, usd in months), default=0) or 1
     room = WIDTH / max(len(months), 1)
     bars = []

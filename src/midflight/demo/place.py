@@ -1,4 +1,4 @@
-"""The folder of the demo: its own, nobody else's to read, and used by one process at a time."""
+"""The folder of the demo: readable by its owner alone, and used by one process at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from midflight.demo.data import make_company
 from midflight.errors import InvalidRequest
 from midflight.inputs import Clock, wall_clock
 
-MARK: Final = "demo.lock"  # by it a folder is known as ours, and by its lock as taken
+MARK: Final = "demo.lock"  # its presence marks a folder as a demo's, its lock marks it as in use
 COMPANY: Final = "company.db"
 RUNS: Final = "runs.db"
 OURS: Final = ("company.*", "runs.db*", "memos", "slides", "outbox", "work", "keys.*", "demo.log")

@@ -1,6 +1,7 @@
-"""What the demo model understands: a pure function from words to wishes.
+"""The rules of the demo model: a pure function from a person's words to wishes.
 
-It is rules and says so. What it does not understand it answers with a list of what it does.
+The demo model says that it is a set of rules. Words that it does not understand it answers with a
+list of those that it does.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ SENTENCES_MAX: Final = 9
 
 
 class Scope(Struct, frozen=True):
-    """Which customers are looked at. Empty means all of them; ``top`` 0 means all at risk."""
+    """The customers that are looked at. Empty means all of them; ``top`` 0 means all at risk."""
 
     region: str = ""
     plan: str = ""
@@ -73,7 +74,7 @@ class Scope(Struct, frozen=True):
 
 
 class Wishes(Struct, frozen=True):
-    """What the memo is to be like; ``sentences`` 0 means in full."""
+    """The memo as it is wanted: whom it is about, and its length; ``sentences`` 0 means in full."""
 
     scope: Scope = Scope()
     sentences: int = 0
@@ -85,7 +86,7 @@ class Wishes(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """Something to be counted: customers who are there, or who left, or what they pay."""
+    """A question to be counted: present customers, those who have left, or revenue."""
 
     kind: str
     month: str = ""  # its English name
@@ -98,28 +99,28 @@ class Slide(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """Somebody asks how it is going."""
+    """A question about how the work is going."""
 
 
 class Unknown(Struct, frozen=True):
-    """What was not understood."""
+    """Words that the rules do not understand."""
 
     text: str
 
     def words(self) -> str:
-        """An honest answer."""
+        """Return the answer: that the words are not understood, and which ones are."""
         short = self.text if len(self.text) <= 80 else f"{self.text[:79]}…"
         return f"I do not understand “{short}”. {KNOWS}"
 
 
 PROBES: Final = (Wishes(), Wishes(Scope("other", "other", trials=True, top=-1), sentences=-1))
-"""Words that change neither of them mean nothing here."""
+"""Words that change neither of these two hold no wish for the memo."""
 
 Heard = Wishes | Question | Slide | Status | Unknown
 
 
 def understood(text: str, wishes: Wishes) -> Heard:
-    """What somebody wants, given what they have wanted so far."""
+    """Interpret a person's words, given their wishes so far."""
     if HOW_MANY.search(text.lower()):
         return _question(text)
     if SLIDE.search(text):
@@ -128,7 +129,7 @@ def understood(text: str, wishes: Wishes) -> Heard:
         return Status()
     wanted = _wishes(text, wishes)
     if MEMO.search(text) or any(_wishes(text, probe) != probe for probe in PROBES):
-        return wanted  # perhaps what is wanted already
+        return wanted  # perhaps the same wishes as before
     return Unknown(text)
 
 
@@ -169,5 +170,5 @@ def customers(region: str, plan: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 task``, ``20 tasks``."""
+    """Return a number with its noun: ``1 task``, ``20 tasks``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

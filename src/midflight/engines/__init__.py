@@ -1,1 +1,1 @@
-"""Who drives which run, and where. Safety comes from the journal; an engine gives liveness."""
+"""Engines see to it that every run has a driver. Safety comes from the journal, not from them."""

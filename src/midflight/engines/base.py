@@ -1,6 +1,6 @@
 """The contract of an engine: somebody drives every run that wants a driver, sooner or later.
 
-It may be wrong for a moment and start two drivers: the journal takes the decisions of one.
+An engine may be wrong for a moment and start two drivers: the journal takes the decisions of one.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ from midflight.run import Agent
 
 
 class Engine(Protocol):
-    """Answers who drives a run now, and what happens if they die."""
+    """Finds a driver for a run, and another one if that driver dies."""
 
     async def ensure(self, run: str) -> None:
-        """Somebody has appended to a run that may have no driver. Idempotent, and quick."""
+        """Have a run driven to which something was appended, and which may have no driver.
+
+        This is idempotent, and quick.
+        """
 
     def agent(self, name: str) -> Agent | None:
-        """What is known here of an agent, for who starts it by its name."""
+        """Return the agent of this name, if it is known here, so that it can be started by name."""
 
 
 class NoEngine:
     """For commands: they record what is asked and never drive."""
 
     async def ensure(self, run: str) -> None:
-        """Nothing: whoever drives finds the run by its sweep."""
+        """Do nothing: a process that drives runs finds this one by its sweep."""
 
     def agent(self, name: str) -> Agent | None:
-        """Nothing is known here."""
+        """Return None: no agent is known here."""
         return None

@@ -1,25 +1,31 @@
 """The drivers of one process: each claims its run under the lease that all of them share.
 
-Whoever is told to take a run up tries to claim it. If somebody else has it, and that one's lease
-lives, nothing happens: so it does no harm to tell two processes, or one process twice.
+A crew that is told to take a run up tries to claim it. If another driver has it, and that driver's
+lease lives, nothing happens: so it does no harm to tell two processes, or one process twice.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from midflight.audit.visit import nobody
 from midflight.engines.giving_back import GivingBack
-from midflight.errors import JournalNotFound, Refused
+from midflight.engines.giving_up import TRIES, Failures, causes, given_up, is_trouble
+from midflight.engines.watchdog import BLOCKED_S, Blocked, current_run, watching
+from midflight.errors import JournalNotFound, MidflightError, Refused, StoreReplaced
 from midflight.executor.alarms import Alarms
+from midflight.executor.calls import Call
+from midflight.executor.caps import give_notice
 from midflight.executor.drive import Driver, Ensure
+from midflight.executor.foreign import words
+from midflight.executor.journal_client import JournalClient, Waits
 from midflight.inputs import Clock, Ids
 from midflight.kernel import events as e
 from midflight.kernel.decide import scopes
@@ -32,23 +38,24 @@ from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
 from midflight.tasks import owned_tasks
+from midflight.tools.secret import clean_logger
 from midflight.tools.supervised import outlived
 
 DRAIN_S: Final = 10.0  # what steps in flight have to end before this process does
 CUT_S: Final = 1.0  # what those that did not have to be ended and written down in
 LEASE_S: Final = 1.5  # of a worker: its runs are free so long after its death, or after a stall
-log: Final = logging.getLogger(__name__)
+log: Final = clean_logger(__name__)
 
 
 def known_agents(agents: Iterable[Agent]) -> dict[str, Agent]:
-    """Those that were named, who helps them, and who answers on the side."""
+    """Return agents by name: those given, their helpers, and those that answer side questions."""
     declared = [each for agent in agents for each in (agent, *agent.helpers)]
     beside = [aside for agent in declared if (aside := agent.answering_asides()) is not None]
     return {agent.name: agent for agent in [*declared, *beside]}
 
 
 class Post(Struct, frozen=True):
-    """Where drivers work and what with."""
+    """The place where drivers work, and what they work with."""
 
     store: Store
     agents: Mapping[str, Agent]
@@ -67,10 +74,12 @@ class Crew:
         self._driving: dict[str, Driver | None] = {}
         self._left: dict[str, anyio.Event] = {}
         self._again: set[str] = set()  # to be driven once more when their driver has gone
-        self._stumbled: set[str] = set()  # whose driver has failed: ours still, by their journal
+        self._stumbled: set[str] = set()  # runs whose driver has failed; their journals name us
+        self._failures: dict[str, Failures] = {}
         self._missed: set[str] = set()  # agents that we were asked for and do not have
         self._alarms = Alarms()
         self._memory = GivingBack()
+        self._waits = Waits()
         self._lease: Lease
         self._tasks: TaskGroup
         self.closing = False
@@ -78,29 +87,40 @@ class Crew:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, name: str, post: Post, ensure: Ensure, drain_s: float, block: anyio.CancelScope
+        cls,
+        name: str,
+        post: Post,
+        ensure: Ensure,
+        drain_s: float,
+        block: anyio.CancelScope,
+        *,
+        blocked_s: float = BLOCKED_S,
     ) -> AsyncIterator[Self]:
-        """Hold a lease and drive while the block runs; ``block`` can be cancelled to end it."""
+        """Hold a lease and drive while the block runs; ``block`` can be cancelled to end it.
+
+        An event loop that has not turned for ``blocked_s`` seconds is noticed.
+        """
         crew = cls(name, post, ensure)
         async with post.store.lease(name) as lease:
             crew._lease = lease
             async with owned_tasks() as tasks:
                 crew._tasks = tasks
-                try:
-                    with block, outlived(lease.lock):
-                        yield crew
-                finally:
-                    await crew._drain(drain_s)
-                    crew._alarms.close()
+                with watching(crew._step_named, crew._tell_of_block, blocked_s):
+                    try:
+                        with block, outlived(lease.lock):
+                            yield crew
+                    finally:
+                        await crew._drain(drain_s)
+                        crew._alarms.close()
 
     @property
     def sure(self) -> bool:
-        """Whether our lease is held: without it nothing is begun here, and others may take over."""
+        """True while our lease is held; else nothing begins here, and others may take over."""
         return self._lease.held
 
     @property
     def size(self) -> int:
-        """How many runs are being driven here, or looked at."""
+        """The number of runs that are being driven here, or looked at."""
         return len(self._driving)
 
     def take_up(self, run: str) -> None:
@@ -110,7 +130,8 @@ class Crew:
         if run not in self._driving:
             self._driving[run] = None
             self._left[run] = anyio.Event()
-            self._tasks.start_soon(self._drive, run)
+            with nobody():  # what a run does later is not done by the one who asks now
+                self._tasks.start_soon(self._drive, run)
         elif (driver := self._driving[run]) is not None and (driver.has_left or driver.lost):
             self._again.add(run)  # it was asked for a moment too late to hear of anything
 
@@ -131,8 +152,9 @@ class Crew:
     async def _drain(self, drain_s: float) -> None:
         """Let every run come to rest and leave it.
 
-        What is not at rest in time is cut short, and that is put on record: whoever goes on need
-        not think that we are lost and may still be at it. What cannot be ended is left as it is.
+        What is not at rest in time is cut short, and that is put on record: the next driver need
+        not think that we are lost and may still be at it. What cannot be ended is left behind, and
+        is on record as something that may still act.
         """
         self.closing = True
         with anyio.CancelScope(shield=True):
@@ -142,6 +164,10 @@ class Crew:
                 driver.cut_short()
             with anyio.move_on_after(min(drain_s, CUT_S)):
                 await self._come_to_rest()
+            for driver in filter(None, self._driving.values()):
+                driver.leave_behind()
+            with anyio.move_on_after(min(drain_s, CUT_S / 2)):
+                await self._come_to_rest()
 
     async def _come_to_rest(self) -> None:
         while self._driving:
@@ -149,21 +175,38 @@ class Crew:
                 driver.drain()
             await anyio.sleep(0.005)
 
+    def _step_named(self, run: str, call: Call) -> str:
+        """Return the name of the step that makes this call. It is called in another thread."""
+        driver = self._driving.get(run)
+        steps = tuple(driver.working.steps) if driver is not None else ()
+        return next((step.name for step in steps if step.call is call), "")
+
+    def _tell_of_block(self, blocked: Blocked, seconds: float) -> None:
+        """Tell the run, and with it everybody who watches it, what has blocked this process."""
+        driver = self._driving.get(blocked.run)
+        if driver is not None:
+            kept = f"{blocked.what} blocked everything in this process for about {seconds:.0f} s"
+            words = f"{kept[0].upper()}{kept[1:]}. {blocked.advice}"
+            driver.begin(give_notice, driver, f"blocked:{blocked.tool}", words)
+
     async def _drive(self, run: str) -> None:
         """Claim a run and drive it; the edge at which a driver's failure is recorded."""
+        current_run.set(run)
+        journals = JournalClient(self._post.store, run, self._waits)
         try:
-            row = await self._post.store.row(run)
-            if self._knows(row) and await self._claim(row):
-                self._driving[run] = driver = self._driver(row)
+            row = await journals.row(run)
+            if not self._is_given_up(row) and self._knows(row) and await self._claim(journals, row):
+                self._driving[run] = driver = self._driver(journals, row)
                 await driver.drive()
+                self._failures.pop(run, None)
         except Refused:
             pass  # an operator's switch: the sweep finds it again after the release
-        except Exception as error:  # one run's trouble is not everybody's
+        except (Exception, BaseExceptionGroup) as error:  # one run's trouble is not everybody's
+            if any(isinstance(cause, KeyboardInterrupt) for cause in causes(error)):
+                raise
             purged = isinstance(error, JournalNotFound) and error.journal == run
             if not purged:
-                self._stumbled.add(run)
-                about = {"action": "driver_failed", "run": run, "error": error}
-                log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
+                await self._failed(journals, run, error)
         finally:
             del self._driving[run]
             self._left.pop(run).set()
@@ -172,8 +215,38 @@ class Crew:
                 self._again.discard(run)
                 self.take_up(run)
 
+    async def _failed(self, journals: JournalClient, run: str, error: BaseException) -> None:
+        """Try again a few times; then end the run, in words."""
+        about = {"action": "driver_failed", "run": run, "error": words(error)}
+        if _has_no_store(error):  # the store itself ends the block in which it is open
+            log.error("A run is not driven here any more: its store is gone", extra=about)
+            return
+        failures = self._failures.setdefault(run, Failures())
+        self._stumbled.add(run)
+        if is_trouble(error) or not failures.count(anyio.current_time()):
+            log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
+            return
+        log.error("Driver failed %d times; the run is given up", TRIES, extra=about, exc_info=error)
+
+        def decided(view: View) -> Draft:
+            state = view.states[run]
+            assert isinstance(state, RunState)
+            return Draft({run: given_up(state, self.name, error)})
+
+        try:
+            await journals.submit(Submit(self._post.ids(), (run,), decided))
+            failures.head = (await journals.row(run)).head
+        except MidflightError as refused:
+            about = {"action": "not_given_up", "run": run, "error": words(refused)}
+            log.error("A run could not be given up", extra=about)
+
+    def _is_given_up(self, row: Row) -> bool:
+        """Return whether nobody has changed the run since it was given up here."""
+        failures = self._failures.get(row.journal)
+        return failures is not None and failures.head == row.head
+
     def _knows(self, row: Row) -> bool:
-        """Whether its agent is known here. If not, somebody has to be told, and once is enough."""
+        """Return whether the run's agent is known here; if it is not, log that once per agent."""
         known = row.agent in self._post.agents
         if not (known or row.agent in self._missed):
             self._missed.add(row.agent)
@@ -184,10 +257,10 @@ class Crew:
             log.warning(words, row.agent, extra=about)
         return known
 
-    def _driver(self, row: Row) -> Driver:
+    def _driver(self, journals: JournalClient, row: Row) -> Driver:
         post = self._post
         return Driver(
-            post.store,
+            journals,
             post.agents[row.agent],
             RunState(row.journal),
             self._lease,
@@ -195,10 +268,28 @@ class Crew:
             clock=post.clock,
             ids=post.ids,
             ensure=self._ensure,
+            afterwards=self._afterwards,
             alarms=self._alarms,
         )
 
-    async def _claim(self, row: Row) -> bool:
+    def _afterwards(self, work: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Put on record what became known of a run that is perhaps not driven here any more."""
+        if self.closing:
+            return
+
+        def start() -> None:
+            self._tasks.start_soon(self._tell_late, work, args)
+
+        self._alarms.home.run(start)
+
+    async def _tell_late(self, work: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+        try:
+            await work(*args)
+        except MidflightError as error:  # it was purged, or the store does not take it
+            about = {"action": "late_outcome_lost", "error": error}
+            log.warning("What ended late could not be put on record", extra=about)
+
+    async def _claim(self, journals: JournalClient, row: Row) -> bool:
         def claimed(view: View) -> Draft:
             state = view.states[row.journal]
             assert isinstance(state, RunState)
@@ -213,17 +304,20 @@ class Crew:
             return Draft({row.journal: (*taken, *_undrained(state, bool(taken)))})
 
         threads = (row.thread,) if self._post.agents[row.agent].converses else ()
-        done = await self._post.store.submit(
-            Submit(
-                self._post.ids(),
-                (row.journal, *threads),
-                claimed,
-                scopes=scopes(row.agent, row.thread),
-                leases=(row.driver,) if row.driver else (),
-                new=threads,
-            )
+        request = Submit(
+            self._post.ids(),
+            (row.journal, *threads),
+            claimed,
+            scopes=scopes(row.agent, row.thread),
+            leases=(row.driver,) if row.driver else (),
+            new=threads,
         )
+        done = await journals.submit(request, unless=lambda: self.closing)
         return bool(done.records)
+
+
+def _has_no_store(error: BaseException) -> bool:
+    return any(isinstance(cause, StoreReplaced) for cause in causes(error))
 
 
 def _undrained(state: RunState, taken: bool) -> tuple[Event, ...]:

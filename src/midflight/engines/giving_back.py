@@ -1,7 +1,8 @@
-"""Memory of runs that were let go is given back to the system.
+"""Gives memory of runs that were let go back to the system.
 
-The C library keeps freed memory below whatever lies on top of it until it is asked, and after
-ten thousand runs that is tens of megabytes. Asking costs a few milliseconds, so it is done rarely.
+The C library keeps freed memory below whatever lies on top of it until it is asked for it, and
+after ten thousand runs that is tens of megabytes. Asking costs a few milliseconds, so it is done
+rarely.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class GivingBack:
 
 
 def _trim() -> Callable[[], None]:
-    """What glibc offers; elsewhere nothing, and nothing is lost but memory that is free."""
+    """Return glibc's ``malloc_trim``, or elsewhere a function that does nothing."""
     try:
         malloc_trim = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

@@ -1,8 +1,8 @@
 """Drives runs in this process: the default engine.
 
 It holds one lease for all its runs. A run is claimed from another process only when that process's
-lease is gone, which on one host means that its death is proved. What it is not told of it finds by
-its sweep.
+lease is gone, which on one host means that its death is proved. Its sweep finds the runs that it is
+not told of.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Self
 from midflight.engines.crew import DRAIN_S, Crew, Post, known_agents
 from midflight.engines.leaving import leaving_on
 from midflight.engines.sweep import SWEEP_S, Sweep
+from midflight.engines.watchdog import BLOCKED_S
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.run import Agent
 from midflight.stores.base import Store
@@ -43,17 +44,21 @@ class LocalEngine:
         sweep_s: float = SWEEP_S,
         drain_s: float = DRAIN_S,
         signals: Collection[Signals] = (),
+        blocked_s: float = BLOCKED_S,
     ) -> AsyncIterator[Self]:
         """Drive runs of these agents for as long as the block runs.
 
         At its end runs are held with cause ``drain``, what is in flight has ``drain_s`` to end, and
-        the next start goes on. ``signals`` end the block: see ``leaving_on``.
+        the next start goes on. ``signals`` end the block: see ``leaving_on``. A tool that keeps the
+        event loop for ``blocked_s`` seconds is named in the log and to its run.
         """
         post = Post(store, known_agents(agents), Path(workdir), clock, ids)
         engine = cls(post)
         async with (
             leaving_on(signals, drain_s) as block,
-            Crew.open(engine.name, post, engine.ensure, drain_s, block) as crew,
+            Crew.open(
+                engine.name, post, engine.ensure, drain_s, block, blocked_s=blocked_s
+            ) as crew,
         ):
             engine._crew = crew
             sweep = Sweep(

@@ -1,8 +1,8 @@
 """Places runs by Restate, a server that chooses a worker, and another one when that one dies.
 
-One object a run, and one long call of it: *drive this run until it rests*. Our steps are not steps
-of Restate's. What must not happen twice is guarded by the journal and by leases on the store's
-clock, so Restate may forget, repeat or be wrong: all that is lost is time. See docs/engines.md.
+Each run is one object of Restate's, with one long call: *drive this run until it rests*. Our steps
+are not steps of Restate's. The journal, and leases on the store's clock, guard what must not happen
+twice. So Restate may forget, repeat or be wrong: all that is lost is time. See docs/engines.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import Struct
 from midflight.engines.crew import known_agents
 from midflight.engines.restate_place import Restate, shown
 from midflight.engines.sweep import SWEEP_S, Sweep
-from midflight.errors import InvalidRequest, JournalNotFound, StoreError
+from midflight.errors import InvalidRequest, JournalNotFound, StoreError, to_install
 from midflight.inputs import Ids, new_id
 from midflight.kernel.phases import ENDS
 from midflight.run import Agent
@@ -31,7 +31,7 @@ try:
     import httpx
 except ImportError as missing:
     raise ImportError(
-        "driving on Restate needs httpx, which is not installed: pip install 'midflight[restate]'"
+        f"driving on Restate needs httpx, which is not installed: {to_install('restate')}"
     ) from missing
 
 SENDERS: Final = 8  # calls at once: enough for thousands a second on one host
@@ -41,7 +41,7 @@ log: Final = logging.getLogger(__name__)
 
 
 class _Taken(Struct, rename="camel", frozen=True):
-    """What Restate answers to a call that it will make."""
+    """The answer of Restate to a call that it will make."""
 
     invocation_id: str
 
@@ -102,10 +102,10 @@ class RestateEngine:
             await self.tell(run)
 
     async def tell(self, run: str) -> None:
-        """Have it driven, unless somebody who lives drives it: they hear through the store.
+        """Have a run driven, unless a driver that lives has it: that one hears through the store.
 
-        Whoever drives it leaves only where nothing was asked since, so what we look at here was
-        seen by them, or they are gone.
+        A driver leaves only where nothing was asked since, so it has seen what we look at here, or
+        it is gone.
         """
         try:
             row = await self._store.row(run)

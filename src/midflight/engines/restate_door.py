@@ -1,9 +1,8 @@
-"""The door of a worker: where Restate's calls come in over HTTP/2, while it may be open."""
+"""The door of a worker: Restate's calls come in here over HTTP/2, while it may be open."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -13,7 +12,8 @@ from typing import Any, Final
 
 import anyio
 
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, to_install
+from midflight.tools.secret import clean_logger
 
 try:
     import hypercorn.asyncio
@@ -22,13 +22,13 @@ try:
 except ImportError as missing:
     raise ImportError(
         "a worker for Restate needs restate-sdk and hypercorn, which are not installed: "
-        "pip install 'midflight[restate]'"
+        f"{to_install('restate')}"
     ) from missing
 
 LOOK_S: Final = 0.1
 UNSURE_S: Final = 3.0  # a loop that was only busy renews its lease before that
 ANSWER_S: Final = 2.0  # what calls have to be answered in, once their runs have come to rest
-log: Final = logging.getLogger(__name__)
+log: Final = clean_logger(__name__)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -36,7 +36,7 @@ Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 hung_up: Final[ContextVar[anyio.Event]] = ContextVar("hung_up")
-"""Of a call: set when whoever made it is not there any more."""
+"""Of a call: set when its caller is not there any more."""
 
 
 async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
@@ -66,10 +66,10 @@ class Door:
         self._sure_at = anyio.current_time()
 
     def look(self) -> None:
-        """To be called often: a lease is held by a clock, which tells nobody.
+        """Look whether the lease is held. Call this often: a lease that runs out tells nobody.
 
-        Nothing is begun without it. Calls are given up only when it stays lost: who gives all of
-        them up whenever the machine is busy only makes it busier, everywhere.
+        Nothing is begun without it. Calls are given up only when it stays lost: giving up all of
+        them whenever the machine is busy would only make it busier, everywhere.
         """
         now = anyio.current_time()
         self._sure_at = now if self._sure() else self._sure_at
@@ -146,7 +146,7 @@ def _without_signals(app: App) -> App:
 
 
 async def _nothing(_message: object = None) -> None:
-    """Nobody is there."""
+    """Do nothing: there is no caller."""
 
 
 def _listening(app: App) -> App:

@@ -1,8 +1,8 @@
 """Tells Restate at which address workers with this code are, and sees to it that it knows.
 
 Restate keeps what it has found at an address when it first looked. Told again, it says yes and
-looks no further, even if other services are there by now: so its answer is read, and if ours is not
-in it, it has to look anew.
+looks no further, even if other services are there by now. So we read its answer, and if our service
+is not in it, Restate has to look anew.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from msgspec import Struct
 
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_place import Restate, shown
+from midflight.errors import to_install
 
 try:
     import httpx
 except ImportError as missing:
     raise ImportError(
-        "a worker for Restate needs httpx, which is not installed: pip install 'midflight[restate]'"
+        f"a worker for Restate needs httpx, which is not installed: {to_install('restate')}"
     ) from missing
 
 REGISTER_S: Final = 2.0  # between two tries
@@ -41,7 +42,7 @@ class _Service(Struct, frozen=True):
 
 
 class _Deployment(Struct, frozen=True):
-    """What Restate takes to be at an address."""
+    """The services that Restate takes to be at an address."""
 
     services: tuple[_Service, ...]
 
@@ -85,7 +86,7 @@ async def register(restate: Restate, uri: str) -> None:
             log.warning("Restate was not told of this worker; trying again", extra=about)
             await anyio.sleep(REGISTER_S)
             continue
-        if anew:  # whoever shares the address says the same of theirs: do not fight for it
+        if anew:  # another service shares the address and does the same: do not fight
             await anyio.sleep(pause)
             pause = min(2 * pause, SHARED_S)
         anew = True
@@ -138,6 +139,6 @@ def _instead(found: list[str], *, anew: bool) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What Restate says about it, such as whom it could not reach; else what we know."""
+    """Return what Restate says about an error, such as an address out of reach; else our words."""
     told = error.response.text if isinstance(error, httpx.HTTPStatusError) else ""
     return told[:REASON_MAX] or str(error) or type(error).__name__

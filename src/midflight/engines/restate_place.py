@@ -1,4 +1,4 @@
-"""Where Restate is. Apart from what speaks to it, which needs packages that not everybody has."""
+"""The addresses of Restate. Code that speaks to it is elsewhere, and needs further packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _USER_INFO: Final = re.compile(r"(?<=//)[^@\s]*@")
 
 
 class Restate(Struct, frozen=True, kw_only=True):
-    """Where Restate is, and under which name it knows our runs."""
+    """The addresses of Restate, and the name under which it knows our runs."""
 
     ingress: str = INGRESS
     admin: str = ADMIN
@@ -24,5 +24,5 @@ class Restate(Struct, frozen=True, kw_only=True):
 
 
 def shown(words: object) -> str:
-    """An address, or words with addresses in them, without who may speak there and their secret."""
+    """Return words without the names and secrets that addresses in them may hold."""
     return _USER_INFO.sub(f"{DOTS}@", str(words))

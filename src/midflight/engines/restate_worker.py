@@ -2,9 +2,9 @@
 
 A driver is a task of the worker and not of the call that asked for it. If Restate dies, loses its
 connection or gives the call up, the run goes on here, and the call that Restate makes again finds
-it at work. A call that comes to another worker waits there until the lease of the one who has the
-run is gone, which is soon if it has died. A worker that cannot renew its lease closes its door, and
-Restate's calls go to others.
+it at work. A call that comes to another worker waits there until the lease of the worker that has
+the run is gone, which is soon if that worker has died. A worker that cannot renew its lease closes
+its door, and Restate's calls go to others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from midflight.engines.restate_door import ANSWER_S, LOOK_S, App, Door, first_of
 from midflight.engines.restate_known import keep_registered
 from midflight.engines.restate_place import Restate
 from midflight.engines.sweep import SWEEP_S
-from midflight.errors import JournalNotFound, StoreError
+from midflight.errors import JournalNotFound, StoreError, to_install
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.run import Agent
 from midflight.stores.base import Store
@@ -35,12 +35,11 @@ try:
     import restate as sdk
 except ImportError as missing:
     raise ImportError(
-        "a worker for Restate needs restate-sdk, which is not installed: "
-        "pip install 'midflight[restate]'"
+        f"a worker for Restate needs restate-sdk, which is not installed: {to_install('restate')}"
     ) from missing
 
 PATIENCE_S: Final = 5.0  # for a lease that may run out; beyond that its holder lives
-TRIES: Final = 2  # at once, and when the lease of who had it is over; the sweep sees to the rest
+TRIES: Final = 2  # at once, and when the last driver's lease is over; the sweep sees to the rest
 RETRY_S: Final = 0.1
 RETRY_MAX_S: Final = 1.0
 RETRIES: Final = 20  # about fifteen seconds; then the next sweep asks anew, of the newest code
@@ -86,7 +85,7 @@ class Worker:
                 return
 
     async def _driven_by(self, run: str) -> str:
-        """Who has it, if not we and if anybody is needed: or the sweep sees to it."""
+        """Return the other driver that has a run which wants one; else an empty text."""
         try:
             row = await self._store.row(run)
         except JournalNotFound:
@@ -97,7 +96,10 @@ class Worker:
         return row.driver if row.wants_driver and row.driver != self.crew.name else ""
 
     def _tell_of_a_stranger(self, run: str) -> None:
-        """Once: if it is not one that was just purged, all runs of another store come here."""
+        """Log once that a run is not in this store.
+
+        If it was not just purged, all runs of another store come here.
+        """
         if not self._missed:
             self._missed = True
             about = {"action": "run_unknown", "run": run, "service": self.engine.service}
@@ -110,7 +112,7 @@ class Worker:
             )
 
     async def _has_gone(self, driver: str) -> bool:
-        """Whether somebody else's lease runs out within our patience."""
+        """Return whether the lease of another driver runs out within our patience."""
         with anyio.move_on_after(PATIENCE_S):
             while not self._door.leaving.is_set():
                 if await self._is_gone(driver):
@@ -119,7 +121,7 @@ class Worker:
         return False
 
     async def _is_gone(self, driver: str) -> bool:
-        """One look for all who wait for the same one."""
+        """Return whether a driver's lease is gone; one look serves all that wait for it."""
         at, gone = self._looked.get(driver, (float("-inf"), False))
         now = anyio.current_time()
         if now - at < LOOK_S:  # also one that was gone may be back by now
@@ -132,7 +134,7 @@ class Worker:
         return gone
 
     def app(self, service: str) -> App:
-        """What Restate speaks to, over HTTP/2."""
+        """Return the application that Restate calls over HTTP/2."""
         run = sdk.VirtualObject(
             service,
             inactivity_timeout=SILENCE,

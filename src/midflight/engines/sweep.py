@@ -1,8 +1,9 @@
-"""Looks every two seconds for runs that want a driver, or whose time has come.
+"""Looks for runs that want a driver, or whose time has come: every two seconds, and when told.
 
-Whoever appended a request may have died before telling anybody, an engine may have forgotten what
-it was told, and time tells nobody. So every process that drives or serves looks itself, and says so
-when a run goes on wanting a driver: whatever the reason is, nobody else would notice.
+A process may have died after it appended a request and before it told anybody, an engine may have
+forgotten what it was told, and time tells nobody. So every process that drives or serves looks
+itself. It also says so when a run goes on wanting a driver: whatever the reason is, nobody else
+would notice.
 """
 
 from __future__ import annotations
@@ -13,22 +14,30 @@ from typing import Final
 
 import anyio
 
-from midflight.errors import StoreError
+from midflight.errors import JournalNotFound, StoreError, StoreReplaced
 from midflight.executor.drive import Ensure
 from midflight.executor.front import look_after
 from midflight.inputs import Ids
 from midflight.kernel.decide import scopes
 from midflight.kernel.phases import Phase
-from midflight.stores.base import PAGE, Row, Store
+from midflight.stores.base import PAGE, RUN_PREFIX, Row, Store
+from midflight.stores.movements import ANY, Movements
 
 SWEEP_S: Final = 2.0
 LOOK_S: Final = 30.0  # a thread in which nothing changes is looked at so often at least
 WAITS_S: Final = 30.0  # for a driver; beyond that somebody should know
+HEAD_START_S: Final = 0.1  # for the process that has begun a run, to drive it
+TOLD_MAX: Final = 100  # runs that are looked at one by one
 log: Final = logging.getLogger(__name__)
 
 
+def _tell_of_failure(error: StoreError) -> None:
+    if not isinstance(error, StoreReplaced):  # the store has told of that, and drivers end
+        log.warning("Sweep failed", extra={"action": "sweep_failed", "error": str(error)})
+
+
 class Sweep:
-    """Of the runs of some agents, in the read model of a store."""
+    """Looks for the runs of some agents in the read model of a store."""
 
     def __init__(
         self,
@@ -48,21 +57,60 @@ class Sweep:
         self._then = then
         self._threads: dict[str, tuple[int, float, float]] = {}  # head, next look, patience
         self._waiting: dict[str, tuple[int, float]] = {}  # head, since when
-        self._told_of: set[str] = set()  # agents for whose runs nobody comes
+        self._told_of: set[str] = set()  # agents whose runs nobody drives
 
     async def keep_on(self) -> None:
-        """Sweep until cancelled; ``then`` is called after each."""
+        """Sweep until cancelled; ``then`` is called after each. It outlives a sweep that fails.
+
+        The engine and its runs go on, and the next sweep looks again.
+        """
+        async with self._store.wanting() as wanting:
+            while True:
+                try:
+                    await self._sweep()
+                    self._then()
+                    with anyio.move_on_after(self._every_s):
+                        await self._look_when_told(wanting)
+                except Exception as error:  # the edge: a slip in a sweep must not end the engine
+                    about = {"action": "sweep_failed", "error": str(error)}
+                    log.error("Sweep failed; the next one looks again", extra=about, exc_info=error)
+                    await anyio.sleep(self._every_s)
+
+    async def _look_when_told(self, wanting: Movements) -> None:
+        """Look soon at runs that another process has begun, or made want a driver.
+
+        Not at once: the other process may mean to drive it itself, and comes first. Returns where a
+        sweep is quicker.
+        """
         while True:
-            await self._sweep()
-            self._then()
-            await anyio.sleep(self._every_s)
+            await wanting.wait()
+            await anyio.sleep(HEAD_START_S)
+            moved = wanting.take()
+            if ANY in moved or len(moved) > TOLD_MAX:
+                return
+            try:
+                for journal in moved:
+                    if journal.startswith(RUN_PREFIX):
+                        await self._look_at(journal)
+            except StoreError as error:
+                _tell_of_failure(error)
+
+    async def _look_at(self, run: str) -> None:
+        try:
+            row = await self._store.row(run)
+        except JournalNotFound:
+            return  # purged meanwhile
+        if row.agent in self._agents and row.wants_driver and await self._is_alone(row):
+            switches = {switch.scope for switch in await self._store.switches()}
+            if _can_move(row, switches):
+                await self._ensure(run)
 
     async def _sweep(self) -> None:
         try:
             due = await self._due()
             stopped = {switch.scope for switch in await self._store.switches()} if due else set()
         except StoreError as error:
-            log.warning("Sweep failed", extra={"action": "sweep_failed", "error": str(error)})
+            _tell_of_failure(error)
             return
         movable = [row for row in due if _can_move(row, stopped)]
         for row in movable:
@@ -72,7 +120,7 @@ class Sweep:
         await self._look_after_threads([row for row in due if row.kind == "thread"])
 
     async def _tell_of_the_waiting(self, rows: list[Row]) -> None:
-        """Once for an agent: it is one cause that keeps its runs waiting, and not one for each."""
+        """Log, once for an agent, that nobody drives its runs: all of them wait for one cause."""
         now, before = anyio.current_time(), self._waiting
         self._waiting = {}
         alone = set()
@@ -96,9 +144,10 @@ class Sweep:
             return False  # the next sweep asks again
 
     async def _look_after_threads(self, rows: list[Row]) -> None:
-        """Those where something waits: a crash or a kill may have left the front free.
+        """Look at threads where something waits: a crash or a kill may have left the front free.
 
-        Rarely so, therefore less and less often while nothing is written there.
+        That is rarely so; therefore a thread is looked at less and less often while nothing is
+        written there.
         """
         now, kept = anyio.current_time(), self._threads
         self._threads = {}
@@ -110,7 +159,7 @@ class Sweep:
             patience = min(2 * patience, LOOK_S) if head == row.head else self._every_s
             self._threads[row.journal] = (row.head, now + patience, patience)
             try:
-                runs = await look_after(self._store, self._ids, row.journal)
+                runs = await look_after(self._store.submit, self._ids, row.journal)
             except StoreError as error:
                 about = {"action": "thread_failed", "thread": row.journal, "error": str(error)}
                 log.warning("A thread could not be looked after", extra=about)
@@ -127,10 +176,10 @@ class Sweep:
 
 
 def _can_move(row: Row, stopped: Set[str]) -> bool:
-    """Whether a driver would find anything to do, or be let do it."""
+    """Return whether a driver would find anything to do, and be allowed to do it."""
     if row.kind != "run":
         return False
-    held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
+    held = row.phase == Phase.PAUSED and not row.wants_driver  # which time alone does not move
     return not held and stopped.isdisjoint(scopes(row.agent, row.thread))
 
 

@@ -1,4 +1,4 @@
-"""When something has taken too long: one timer of the loop for all that is under way, in all runs.
+"""Tells calls that they have taken too long: one timer of the loop for all calls in all runs.
 
 Most calls end long before their time, so each costs an entry here and no timer of its own.
 """
@@ -43,7 +43,7 @@ class Alarms:
         self.thread = threading.get_ident()  # in which the loop runs
         self._due: dict[Timed, float] = {}
         self._timers: list[asyncio.TimerHandle] = []  # the soonest last
-        self._context = contextvars.copy_context()  # not that of whoever sets a timer
+        self._context = contextvars.copy_context()  # not that of the code that sets a timer
         self.home = _where_anyio_knows_the_loop()
 
     def set(self, timed: Timed, due: float) -> None:

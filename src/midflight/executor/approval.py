@@ -1,7 +1,8 @@
-"""May this be done? Asked before an effect that needs it, and bound to what it would do.
+"""Asks a person before an effect that needs approval; the answer is bound to that very effect.
 
 A question is about these arguments, this rule and this look of what the tool relies on. When any of
-them has changed since, an approval that was given says nothing any more, and it is asked again.
+them has changed since, an approval that was given does not count any more, and the person is asked
+again.
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from midflight.errors import InvalidRequest, InvalidTool
-from midflight.executor import values
+from midflight.errors import InvalidRequest
+from midflight.executor import bound, foreign, values
 from midflight.executor.caps import give_notice
+from midflight.executor.heard import Answered
 from midflight.executor.recording import record
 from midflight.kernel.identities import APPROVE
 from midflight.kernel.record import NULL
-from midflight.tools.base import Tool
-from midflight.tools.secret import from_stored, hide
-from midflight.tools.specs import parse, spec
+from midflight.tools.fitting import fitting
+from midflight.tools.secret import edited_beside, hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 DECISIONS: Final = {"approve": "Do it", "reject": "Do not do it"}
+SHORT: Final = 6  # bytes of the digest in the names of questions of earlier releases
 SHOWN_MAX: Final = 4_000  # characters of edited arguments that the function is told
 ARGUMENTS: Final = {
     "type": "object",
@@ -60,16 +60,19 @@ async def approved(step: Step) -> None:
     about = f"{APPROVE}{step.identity}:"
     within = step.tool.approve_within
     rule = step.tool.approval if isinstance(step.tool.approval, str) else ""
-    message = f"May this be done: {step.noun}?" + (f" {rule}" if rule else "")
+    message = f"May this be done: {step.label}?" + (f" {rule}" if rule else "")
+    name = _name(step, about, message)
     answer = await step.ask(
-        about + _digest(step),
+        name,
         "approval",
         message,
         schema(values.decode(step.given)) | {"x-tool": step.tool.name, "x-names": _names(step)},
         replaces=about,
-        expires_at=None if within is None else step.driver.clock() + within,
+        expires_at=None if within is None else step.driver.time_of_the_store() + within,
     )
     decision = values.decode(answer.payload) if answer.by else None
+    if decision is not None and not _is_about(step, name):
+        await record(step, NULL, "not done: what was approved are other arguments")
     match decision:
         case "approve":
             pass
@@ -84,7 +87,7 @@ async def approved(step: Step) -> None:
 
 
 def _names(step: Step) -> list[str]:
-    """What the function calls the arguments that were given without a name, as far as it does."""
+    """Return the function's names for the arguments given by position, as far as it has any."""
     try:
         parameters = inspect.signature(step.tool.function).parameters.values()
     except (TypeError, ValueError):  # of a kind that cannot be asked
@@ -95,45 +98,69 @@ def _names(step: Step) -> list[str]:
 
 async def _edit(step: Step, edited: dict[str, Any], by: str) -> None:
     """The person's arguments replace those given, wholly. Nothing begins with ones that misfit."""
-    plain = {"args": list(step.args), "kwargs": dict(step.kwargs)} | edited
+    given = {"args": list(step.args), "kwargs": dict(step.kwargs)}
+    plain = given | edited
     try:
-        step.args, step.kwargs = _fitting(step.tool, plain)
+        plain = edited_beside(plain, given)
+        step.args, step.kwargs = fitting(step.tool, plain)
     except (TypeError, InvalidRequest) as error:
-        await record(step, NULL, f"not done; the arguments given by {by} do not fit: {error}")
+        await record(
+            step,
+            NULL,
+            f"not done; the arguments given by {by} do not fit: {foreign.words_of(error)}",
+        )
     step.given = values.encode(step.name, "its arguments", plain)
     shown = hide(bytes(step.given).decode())
     shown = shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}…"
     await give_notice(
         step.driver,
         f"edited:{step.identity}",
-        f"{step.noun}: {by} has edited the arguments and approved these: {shown}",
+        f"{step.label}: {by} has edited the arguments and approved these: {shown}",
     )
 
 
-def _fitting(tool: Tool, plain: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments as the function takes them, checked by its types where those can be told."""
-    given = from_stored(plain)
-    args, kwargs = tuple(given["args"]), given["kwargs"]
-    key = {"idempotency_key": ""} if tool.wants_key else {}
-    signature = inspect.signature(tool.function)
-    bound = signature.bind(*args, **kwargs | key).arguments
-    named = {name: bound[name] for name in bound if name not in key} if args else kwargs
-    any_name = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    try:
-        spec(tool)
-        encoded = msgspec.json.encode(named).decode()
-    except (InvalidTool, TypeError, NameError, msgspec.MsgspecError):
-        return args, kwargs  # of a kind that no schema describes
-    if any_name and (args or tool.schema is None):
-        return args, kwargs
-    fitting = parse(tool, encoded)
-    return (args, kwargs) if args else ((), fitting)
+def _name(step: Step, about: str, message: str) -> str:
+    """Return the name of the question: the one on record, if that shows these very arguments.
 
-
-def _digest(step: Step) -> str:
-    """What is approved: the arguments as the function gave them, the rule, the world."""
-    tool, state = step.tool, step.driver.log.state
+    The name holds a digest of the arguments as the function gave them, the rule and the world.
+    Names of questions that an earlier release has asked hold a short one, which anybody can match:
+    such a question counts if it has the same words too. A question that shows other arguments than
+    those that would be used now is not this one, so the last name also holds those arguments.
+    """
+    tool, replay = step.tool, step.driver.replay
     policy = [tool.approval, tool.irreversible, tool.effect, tool.hold, tool.undo is not None]
-    world = [state.guards.get(name) for name in tool.relies_on]
-    asked = values.encode(step.name, "its approval", [step.asked, policy, world])
-    return values.digest(bytes(asked))
+    world = [step.driver.log.state.guards.get(name) for name in tool.relies_on]
+
+    def digest(*bound: object, size: int = values.DIGEST_BYTES) -> str:
+        return values.digest(bytes(values.encode(step.name, "its approval", bound)), size)
+
+    short = about + digest(values.digest(bytes(step.wanted), SHORT), policy, world, size=SHORT)
+    asked = replay.asked.get(replay.questions.get(short, 0))
+    if asked is not None and asked.message == message and _is_about(step, short):
+        return short
+    wanted, given = bytes(step.wanted).decode(), bytes(step.given).decode()
+    full = about + digest(wanted, policy, world)
+    if full not in replay.questions or _is_about(step, full):
+        return full
+    return about + digest(wanted, policy, world, given)
+
+
+def _is_about(step: Step, name: str) -> bool:
+    """Return whether a question on record shows the arguments of this step, byte for byte.
+
+    The function's own arguments count, too, where a person has edited them in answer to this
+    question: those are replaced.
+    """
+    replay = step.driver.replay
+    question = replay.questions.get(name)
+    if question is None:
+        return False
+    shown = bound.arguments_shown(replay.asked[question])
+    if shown is None or bytes(shown) == bytes(step.given):
+        return shown is not None
+    match replay.answers.get(question):
+        case Answered(by=str(by), payload=payload) if by:
+            edited = isinstance(said := values.decode(payload), dict) and "edit" in said
+            return edited and bytes(shown) == bytes(step.wanted)
+        case _:
+            return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from midflight.executor import values
 from midflight.executor.heard import Answered
 from midflight.kernel import events as e
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Questions:
-    """What a run asks while it is driven here."""
+    """The questions that a run asks while it is driven here."""
 
     __slots__ = ("_driver", "_waiting")
 
@@ -28,7 +30,7 @@ class Questions:
 
     @property
     def any(self) -> bool:
-        """Whether an answer is waited for."""
+        """True while an answer is waited for."""
         return bool(self._waiting)
 
     async def ask(
@@ -51,6 +53,7 @@ class Questions:
         driver = self._driver
         if (before := driver.replay.given_before.get(step)) is not None:
             return before
+        driver.replay.ask_for_question(step)
         asked = e.QuestionOpened(
             epoch=driver.epoch,
             kind=kind,
@@ -74,13 +77,14 @@ class Questions:
     async def _answer(self, asked: e.QuestionOpened, course: int, replaces: str) -> Answered:
         driver, step, question = self._driver, asked.step, None
         replay, log = driver.replay, driver.log
+        within = None if asked.expires_at is None else asked.expires_at - driver.time_of_the_store()
         while question is None or replay.question_of(step) != question:  # or it was withdrawn
             while (question := replay.question_of(step)) is None:
                 await log.until(
                     lambda: driver.course.is_told(course) or driver.gate.may_ask(course)
                 )
                 driver.course.raise_if_told(course)
-                await log.decide(partial(self._opened, asked, course, replaces))
+                await log.decide(partial(self._opened, asked, within, course, replaces))
             await log.until(partial(self._hears, question, course))
             driver.course.raise_if_told(course)
         answer = replay.answers[question]
@@ -88,8 +92,14 @@ class Questions:
         return answer
 
     def _opened(
-        self, asked: e.QuestionOpened, course: int, replaces: str, state: RunState
+        self,
+        asked: e.QuestionOpened,
+        within: float | None,
+        course: int,
+        replaces: str,
+        state: RunState,
     ) -> list[Event]:
+        """Open the question. People have the whole of ``within`` from when they can see it."""
         questions = self._driver.replay.questions
         if asked.step in questions or not self._driver.gate.may_ask(course):
             return []
@@ -99,13 +109,17 @@ class Questions:
             if replaces and old.startswith(replaces) and position in state.questions
         ]
         held = e.HoldPlaced(cause=Cause.HUMAN, why=asked.message)
+        if within is not None:
+            asked = msgspec.structs.replace(
+                asked, expires_at=self._driver.time_of_the_store() + within
+            )
         return [*closed, asked, held] if asked.kind == HANDED_OVER else [*closed, asked]
 
     def _hears(self, question: int, course: int) -> bool:
         return question in self._driver.replay.answers or self._driver.course.is_told(course)
 
     async def withdraw(self, step: str) -> None:
-        """Nobody waits for the answer any more."""
+        """Close the question of a step: nobody waits for the answer any more."""
         question = self._driver.replay.questions.get(step)
         why = f"{WITHDRAWN}: not waited for any more"
 

@@ -1,9 +1,9 @@
-"""How a step is done: a read until it is on record, an effect attempt by attempt.
+"""Does a step: a read until it is on record, an effect attempt by attempt.
 
-The rules in one sentence each: nothing starts while anything holds the run; what touches the world
+The rules in one sentence each: nothing starts while anything holds the run; an effect on the world
 is on record before its first line; after the record comes one more look, without an await, before
-that line; what ended without a known outcome is checked or asked about, never guessed and never
-silently repeated.
+that line; an attempt that ended without a known outcome is checked or asked about, never guessed
+and never silently repeated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from midflight.executor import doubt, values
+from midflight.executor import doubt, foreign, repeats, values
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Ending, Raised, Returned
 from midflight.executor.caps import NOTHING, tell_if_uncounted
@@ -21,33 +21,43 @@ from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
 from midflight.executor.permission import permitted
 from midflight.executor.recording import end_wait, record, recorded
+from midflight.executor.reporting import tell_of_doubt
 from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.tools.base import NotDone
-from midflight.tools.secret import hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 
-async def perform(step: Step) -> Raw:
-    """Do it, however often that has to be tried; gives what is on record in the end."""
-    return await (_read(step) if step.tool.effect is Effect.READ else _effect(step))
+async def perform(step: Step, left: Ending | None = None) -> Raw:
+    """Do it, however often that has to be tried; gives what is on record in the end.
+
+    ``left`` is how the last try ended, where its tool had to be left behind. That try is settled
+    and counted as any other.
+    """
+    if step.tool.effect is Effect.READ:
+        return await _read(step, left)
+    return await _effect(step, left)
 
 
-async def _read(step: Step) -> Raw:
-    while not step.unwanted:
-        await wait_out(step)
-        await step.may_start()
-        if (step.tool.approval or step.tool.relies_on) and not await permitted(step):
+def tell_late(step: Step, attempt: int, ending: Ending) -> None:
+    """Something that was left behind has ended after all: what is known is not thrown away."""
+    outcome, result, error = _judge(step, ending)
+    settled = e.AttemptSettled(
+        epoch=step.driver.epoch, attempt=attempt, outcome=outcome, result=result, error=error
+    )
+    step.driver.afterwards(step.driver.log.settle, settled)
+
+
+async def _read(step: Step, left: Ending | None) -> Raw:
+    while left is not None or not step.unwanted:
+        ending, left = left or await _try_read(step), None
+        if ending is None:
             continue
-        await end_wait(step)
-        if not step.starts():
-            continue
-        ending = await step.run_tool()
         if (spent := step.speech.usage) != NOTHING:
             await step.driver.log.settle(e.UsageSpent(epoch=step.driver.epoch, usage=spent))
         match ending:
@@ -55,7 +65,7 @@ async def _read(step: Step) -> Raw:
                 return await record(step, *values.storable(step.name, value))
             case Raised(error=error) if tries_left(step, error) <= 0:
                 await step.speech.keep()
-                return await record(step, NULL, values.words(error), cause=error)
+                return await record(step, NULL, foreign.words(error), cause=error)
             case Raised():
                 await step.driver.log.decide(partial(back_off, step))
             case Aborted():
@@ -64,42 +74,69 @@ async def _read(step: Step) -> Raw:
     return NULL
 
 
-async def _effect(step: Step) -> Raw:
-    kept = await doubt.wanted_twice(step)
-    if kept is not None:
-        return kept
-    failed = ""  # how the last try came to nothing by itself
+async def _try_read(step: Step) -> Ending | None:
+    """Call the tool once. None if it may not begin now: then look again from the top."""
+    await wait_out(step)
+    await step.may_start()
+    if (step.tool.approval or step.tool.relies_on) and not await permitted(step):
+        return None
+    await end_wait(step)
+    return await step.run_tool() if step.starts() else None
+
+
+async def _effect(step: Step, left: Ending | None) -> Raw:
+    earlier = await repeats.result_instead(step) if left is None else None
+    if earlier is not None:
+        return earlier
+    failed, cause = "", None  # how the last try came to nothing by itself, and what it raised
     while True:
-        await wait_out(step)
-        if step.told:  # by a worker that was taken for lost, since we looked for its record
-            return await recorded(step, NULL)
-        unknown = doubt.attempt_in_doubt(step)
-        if unknown is not None and not await doubt.resolve(step, unknown, failed):
-            return await recorded(step, NULL)
-        position = await _begin(step)
-        if position is None:
-            continue
-        step.attempt = position
-        ending = await step.run_tool()
+        ending, left = left, None
+        if ending is None:
+            await wait_out(step)
+            if step.told:  # by a worker that was taken for lost, since we looked for its record
+                return await recorded(step, NULL)
+            unknown = doubt.attempt_in_doubt(step)
+            if unknown is not None:
+                if not await doubt.resolve(step, unknown, failed, cause):
+                    return await recorded(step, NULL)
+                await wait_out(step)  # a check that proves it not done has set the next try's timer
+            position = await _begin(step)
+            if position is None:
+                continue
+            step.attempt = position
+            ending = await step.run_tool()
         outcome, result, error = _judge(step, ending)
-        failed = error if isinstance(ending, Raised) else ""
+        cause = ending.error if isinstance(ending, Raised) else None
+        failed = error if cause is not None else ""
         clear = outcome is not Outcome.UNKNOWN or step.tool.effect is Effect.WRITE
-        over = isinstance(ending, Raised) and clear and tries_left(step, ending.error) <= 0
+        over = cause is not None and _is_over(step, cause, outcome, clear=clear)
         again = partial(back_off, step) if failed and clear and not over else None
-        if outcome is not Outcome.DONE:
-            await step.speech.keep()
-        left = await fingerprint(step, position, result) if outcome is Outcome.DONE else ""
-        done = outcome is Outcome.DONE
-        await _settle(step, position, outcome, result, error, again, left=left, rests=not done)
-        if done:
-            await tell_if_uncounted(step)
-            # Before the run is said to be paused: what others change from then on is theirs.
-            await step.driver.guards.refresh(step.intact)
-            step.resting = True
-            return await recorded(step, result)
+        if outcome is Outcome.DONE:
+            return await _be_done(step, result, error)
+        await step.speech.keep()
+        at_work = not isinstance(ending, Returned) and ending.at_work
+        await _settle(step, step.attempt, outcome, result, error, again, at_work=at_work)
         if over:
-            assert isinstance(ending, Raised)
-            return await record(step, NULL, error, cause=ending.error)
+            return await record(step, NULL, error, cause=cause)
+
+
+async def _be_done(step: Step, result: Raw, error: str) -> Raw:
+    """Put on record that the tool has done it, and what it left."""
+    left = await fingerprint(step, step.attempt, result)
+    settling = step.attempt, Outcome.DONE, result, error
+    await _settle(step, *settling, left=left, rests=False)
+    await tell_if_uncounted(step)
+    # Before the run is said to be paused: what others change from then on is theirs.
+    await step.driver.guards.refresh(step.intact)
+    step.resting = True
+    return await recorded(step, result)
+
+
+def _is_over(step: Step, cause: BaseException, outcome: Outcome, *, clear: bool) -> bool:
+    """Return whether a step whose tool has raised is not tried again; log what is in doubt."""
+    if outcome is Outcome.UNKNOWN:
+        tell_of_doubt(step, cause)
+    return clear and tries_left(step, cause) <= 0
 
 
 async def _begin(step: Step) -> int | None:
@@ -140,6 +177,7 @@ def _start_events(step: Step, state: RunState) -> list[Event]:
             in_thread=tool.runs == "thread",
             timeout=tool.timeout,
             reserved=step.reserved,
+            label=step.label if tool.effect.touches_world else "",
         ),
     ]
 
@@ -149,13 +187,13 @@ def _judge(step: Step, ending: Ending) -> tuple[Outcome, Raw, str]:
     touches = step.tool.effect.touches_world
     match ending:
         case Returned(value=value):
-            return Outcome.DONE, *values.storable(step.name, value)
+            return Outcome.DONE, *values.storable(step.name, value, happened=touches)
         case Raised(error=NotDone() as error) if touches:
-            return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
+            return Outcome.NOT_DONE, NULL, foreign.words_of(error) or "not done"
         case Raised(error=error, began=False) if touches:
-            return Outcome.NOT_DONE, NULL, values.words(error)
+            return Outcome.NOT_DONE, NULL, foreign.words(error)
         case Raised(error=error):
-            return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, values.words(error)
+            return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, foreign.words(error)
         case Aborted(began=False):
             return Outcome.NOT_STARTED, NULL, ""
         case Aborted(why=why, proven=True) if touches:
@@ -175,7 +213,9 @@ async def _settle(
     *,
     left: str = "",
     rests: bool = True,
+    at_work: bool = False,
 ) -> None:
+    done = outcome is Outcome.DONE
     settled = e.AttemptSettled(
         epoch=step.driver.epoch,
         attempt=attempt,
@@ -184,6 +224,8 @@ async def _settle(
         error=error,
         usage=step.speech.usage,
         left=left,
+        at_work=at_work,
+        said=step.speech.said if done and step.tool.effect is Effect.MODEL else "",
     )
     await step.driver.log.settle(settled, then)
     step.resting = rests

@@ -1,6 +1,6 @@
-"""Messages are heard beside the work: while a step runs, and while the run waits.
+"""Hears messages beside the work: while a step runs, and while the run waits.
 
-What people send is gathered until they have finished a thought; then ``triage`` chooses about it.
+Messages are gathered until people have finished a thought; then ``triage`` chooses about them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import anyio
 
 from midflight.errors import JournalNotFound
 from midflight.executor.front import begun_in, thread_of, to_front
-from midflight.executor.logbook import patiently
 from midflight.executor.triage import Triage
 from midflight.kernel import front
 from midflight.kernel.fold import advance
@@ -30,7 +29,7 @@ RUSH_MAX: Final = 3  # while people keep writing each call waits twice as long; 
 
 
 class Attention:
-    """What a driver pays to the messages of its run's thread."""
+    """The attention that a driver pays to the messages of its run's thread."""
 
     __slots__ = ("_arriving", "_choosing", "_driver", "_heard", "_rushed", "_talk", "_triage")
 
@@ -45,12 +44,12 @@ class Attention:
 
     @property
     def busy(self) -> bool:
-        """Whether there are messages to be looked at, or may be, or they are being looked at."""
+        """True while there are messages to look at, or may be, or they are being looked at."""
         return self._arriving or self._choosing or self._due()
 
     @property
     def has_messages(self) -> bool:
-        """Whether there are messages for this run about which nothing was chosen yet."""
+        """True if there are messages for this run about which nothing was chosen yet."""
         talk = self._talk
         in_front = talk is not None and talk.front == self._driver.run
         return talk is not None and in_front and bool(front.open_messages(talk))
@@ -68,7 +67,7 @@ class Attention:
         """For as long as the run is driven here."""
         driver, thread = self._driver, self._driver.log.state.thread
         try:
-            talk = await patiently(lambda: driver.store.load(thread))
+            talk = await driver.journals.load(thread)
         except JournalNotFound:
             return
         finally:
@@ -78,7 +77,7 @@ class Attention:
         if talk.host is None and talk.front == driver.run:
             await self._be_host(thread)
         driver.log.heard.append(self._triage.abort_if_stopped)
-        async with driver.store.watch({thread: talk.head}) as news, owned_tasks() as tasks:
+        async with driver.journals.watch({thread: talk.head}) as news, owned_tasks() as tasks:
             tasks.start_soon(self._listen, news)
             while True:
                 await driver.log.until(self._due)
@@ -86,7 +85,7 @@ class Attention:
                 await self._look()
 
     async def _be_host(self, thread: str) -> None:
-        """Who started the run knew only its agent's name: say here that it converses."""
+        """Make this agent the thread's host: the starter of the run knew only the agent's name."""
         run, agent = self._driver.run, self._driver.agent
 
         def decided(view: View) -> Draft:
@@ -114,8 +113,7 @@ class Attention:
     async def _catch_up(self) -> None:
         talk = self._talk
         assert talk is not None
-        store = self._driver.store
-        self._fold(await patiently(lambda: store.read(talk.journal, after=talk.head)))
+        self._fold(await self._driver.journals.read(talk.journal, after=talk.head))
 
     def _due(self) -> bool:
         return self.has_messages and self._triage.may_ask
@@ -129,7 +127,7 @@ class Attention:
             with anyio.move_on_after(min(after, left)) as silence:
                 await self._driver.log.until(partial(self._more_than, heard))
             if silence.cancelled_caught:
-                await self._catch_up()  # who was busy may not have read yet what was written
+                await self._catch_up()  # a busy process may not have read yet what was written
                 if not self._more_than(heard):
                     break
         rushed = anyio.current_time() >= until

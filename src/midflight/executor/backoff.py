@@ -1,4 +1,4 @@
-"""Waiting before the next try, on record: a crash neither shortens it nor forgets it."""
+"""Waits before the next try, on record: a crash neither shortens the wait nor forgets it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from midflight.executor.foreign import may_be_retried, retry_after
 from midflight.kernel import events as e
 from midflight.kernel.identities import RETRY
 from midflight.kernel.phases import Phase
@@ -25,9 +26,9 @@ def tries_left(step: Step, error: BaseException | None = None) -> int:
 
     An error that says ``retryable = False`` would only come again.
     """
-    if not getattr(error, "retryable", True):
+    if not may_be_retried(error):
         return 0
-    step.wait_at_least = getattr(error, "retry_after", 0.0) or 0.0
+    step.wait_at_least = retry_after(error)
     return step.tool.retry - step.driver.replay.timers.get(_timer(step), 0)
 
 
@@ -38,13 +39,13 @@ def back_off(step: Step, state: RunState) -> list[Event]:
     if step.told or not moves:
         return []
     wait = max(step.tool.backoff * 2 ** driver.replay.timers.get(timer, 0), step.wait_at_least)
-    until = driver.clock() + wait
+    until = driver.time_of_the_store() + wait
     tries = 1 + step.tool.retry
     return [e.TimerSet(epoch=driver.epoch, name=timer, until=until, tries=tries)]
 
 
 async def wait_out(step: Step) -> None:
-    """What is left of a back-off, also of one that began before a crash or an eviction."""
+    """Wait for the rest of a back-off, also of one that began before a crash or an eviction."""
     if not step.driver.log.state.timers:
         return
     driver, timer = step.driver, _timer(step)
@@ -56,7 +57,7 @@ async def wait_out(step: Step) -> None:
 
     while timer in driver.log.state.timers:
         await step.may_start()
-        left = driver.log.state.timers.get(timer, 0.0) - driver.clock()
+        left = driver.left_of_timer(timer)
         if left <= 0 or step.told:
             await driver.log.decide(cleared)
             continue

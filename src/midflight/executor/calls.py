@@ -3,6 +3,12 @@
 An abort is one edge cancel, then grace in which the tool's clean-up may await, then one more cancel
 now and then. Not anyio's repeated delivery: that cuts ``finally: await close()`` short and spins at
 full speed with a tool that swallows it.
+
+A tool that has not ended ``stops_within`` seconds later is left behind: a coroutine is not resumed
+any more, so that no line of it runs again; a thread is not waited for any more, and may still act.
+
+A function in a thread may return something to await, as a lambda does that calls an async function.
+It has not ended then: what it returned is awaited on the loop, as an async tool is.
 """
 
 from __future__ import annotations
@@ -10,17 +16,20 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import math
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar, Final
 
-import anyio
 from msgspec import Struct
 
 from midflight.errors import CallFailed, CallRefused, InvalidRequest, ProcessNotStarted
 from midflight.executor.alarms import Alarms
+from midflight.executor.detach import detachable
+from midflight.executor.foreign import being_ended, ends_us, tamed
 from midflight.executor.in_time import in_time
+from midflight.executor.threads import in_thread
 from midflight.inputs import steady
 from midflight.kernel.record import Usage
 from midflight.tools.base import NotDone, Tool
@@ -31,33 +40,42 @@ from midflight.tools.supervised import limit
 GRACE_S: Final = 2.0
 AGAIN_S: Final = 0.1
 STUBBORN_S: Final = 5.0
-THREADS: Final = 256  # tools in threads at once, over all runs; a blocked one keeps its thread
+log: Final = logging.getLogger(__name__)
 
-in_step: Final = contextvars.ContextVar("in_step", default=False)
+in_step: Final[contextvars.ContextVar[Call | None]] = contextvars.ContextVar(
+    "in_step", default=None
+)
+"""The call of a tool in which this code runs, also in tasks that the tool has begun."""
 
 
 class Aborted(Struct, frozen=True):
     """We ended it. How much of it happened is not known, unless it had not even begun.
 
-    Or the tool itself knows that nothing did: then that is ``proven``.
+    Or the tool itself knows that nothing did: then that is ``proven``. ``left``: it would not end,
+    and was left behind; if it is ``at_work`` it may still act.
     """
 
     why: str
     began: bool = True
     proven: bool = False
+    left: bool = False
+    at_work: bool = False
 
 
 class Returned(Struct, frozen=True):
     """It came to its end."""
 
     value: Any
+    left: ClassVar[bool] = False
 
 
 class Raised(Struct, frozen=True):
-    """It failed by itself; or could not even begin."""
+    """It failed by itself; or could not even begin. ``left`` and ``at_work`` are as in Aborted."""
 
     error: BaseException
     began: bool = True
+    left: bool = False
+    at_work: bool = False
 
 
 Ending = Aborted | Returned | Raised
@@ -67,8 +85,21 @@ def _door(tool: Tool) -> threading.Lock | None:
     return threading.Lock() if tool.runs == "thread" else None
 
 
+class _Thrown(Struct, frozen=True):
+    """An error that a tool has raised in its thread.
+
+    It is kept as a value: some errors mean something else to a coroutine that waits for a future.
+    """
+
+    error: BaseException
+
+
+class StillAtWork(Exception):
+    """A blocking function has not ended in its time."""
+
+
 class _TooLate(Exception):
-    """When there was a thread for it, it might not begin any more."""
+    """Raised when a thread is free for a call that may not begin any more."""
 
 
 class Nobody:
@@ -88,8 +119,9 @@ class Call:
     """A tool being called. Owned by the step that makes it."""
 
     __slots__ = (
-        "_alarms", "_args", "_door", "_ear", "_kwargs", "_late", "_may_begin", "_since",
-        "_stubborn_at", "_task", "_until", "_why", "stubborn", "tool",
+        "_alarms", "_args", "_asked", "_began_at", "_door", "_ear", "_ends", "_kwargs", "_late",
+        "_leave_at", "_left", "_may_begin", "_runs", "_since", "_stubborn_at", "_task", "_until",
+        "_why", "late", "stubborn", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +137,7 @@ class Call:
     ) -> None:
         self.tool = tool
         self.stubborn = False
+        self.late: Callable[[Ending], None] | None = None  # told how what was left behind has ended
         self._args = args
         self._kwargs = kwargs
         self._alarms = alarms
@@ -113,37 +146,53 @@ class Call:
         self._late = False
         self._task: asyncio.Task[Any] | None = None
         self._stubborn_at = 0.0
+        self._leave_at = math.inf
+        self._began_at = 0.0
+        self._asked = ""  # why a thread is to end, which cannot be told to
+        self._left = False
+        self._ends = 0  # how often it was told that its process is ending, from the first time on
         self._since = since
         self._may_begin = may_begin  # asked once more where it has to wait for a thread
         self._until: float | None = None  # for what others rely on: by the steady clock
-        self._door = _door(tool)  # taken by the tool's thread or by an abort, whoever is first
+        self._runs = tool.runs  # "async" once a thread has returned something to await
+        self._door = _door(tool)  # taken by the tool's thread or by an abort, whichever is first
 
     @property
     def running(self) -> bool:
-        """Whether it is inside the tool now."""
+        """True while the call is inside the tool."""
         return self._task is not None
+
+    @property
+    def timed_out(self) -> bool:
+        """True if its time was over before it ended, and nobody had told it to end."""
+        return self._late and not self._why
 
     async def run(self) -> Ending:
         """Call the tool and tell how it ended. Never raises what the tool raises."""
         self._task = asyncio.current_task()
         assert self._task is not None
         cancels = self._task.cancelling()
-        mark, listens = in_step.set(True), listening(self._ear)
+        mark, listens = in_step.set(self), listening(self._ear)
         if self._door is None and self.tool.effect.touches_world:
             self._until = self.tool.timeout + (steady() if self._since is None else self._since)
         within = limit.set(self._until)
-        if self._door is None:
-            self._alarms.set(self, self._alarms.loop.time() + self.tool.timeout)
+        self._began_at = self._alarms.loop.time()
+        if self._door is None or not self.tool.effect.touches_world:
+            self._alarms.set(self, self._began_at + self.tool.timeout)
         try:
-            return Returned(await self._invoke())
-        except (GeneratorExit, KeyboardInterrupt):
-            raise
+            value = await self._invoke()
+            return self._raised(tamed(value.error)) if type(value) is _Thrown else Returned(value)
         except asyncio.CancelledError as error:
+            if self._left:
+                return self._left_behind()
             if not self._why and being_ended():
                 raise  # somebody outside is ending *us*: never swallow it
             return self._cancelled(error)
-        except BaseException as error:  # noqa: BLE001 - the edge of a step: it is recorded
-            return self._raised(error)
+        except BaseException as error:  # the edge of a step: it is recorded
+            elsewhere = self._runs != "async"
+            if ends_us(tamed(error), self._task, elsewhere=elsewhere):  # in no variable: it would
+                raise  # keep this frame, and the frame keeps it
+            return self._raised(tamed(error))
         finally:
             self._alarms.drop(self)
             limit.reset(within)
@@ -163,7 +212,7 @@ class Call:
         return Raised(error, began=not (self._was_refused(error) or self._misfits(error)))
 
     def _misfits(self, error: BaseException) -> bool:
-        """Whether its arguments do not fit: then its first line has not run."""
+        """Return whether the arguments do not fit: then the first line of the tool has not run."""
         function = self.tool.function
         if not (isinstance(error, TypeError) and inspect.isfunction(function)):
             return False  # of anything else a wrapper may have begun
@@ -174,7 +223,7 @@ class Call:
         return False
 
     def _was_refused(self, error: BaseException) -> bool:
-        """Whether its process never ran; from within it the same error has another cause."""
+        """Return whether its process never ran; from within it the same error has another cause."""
         if self.tool.runs != "process" or isinstance(error.__cause__, CallFailed):
             return False
         return isinstance(error, ProcessNotStarted | CallRefused)
@@ -186,7 +235,7 @@ class Call:
         return Raised(self._timed_out() if self._late else error)
 
     def _aborted(self, error: BaseException) -> Aborted:
-        match self.tool.runs:
+        match self._runs:
             case "thread":
                 return Aborted(self._why, began=False)  # what has begun there is not aborted
             case _ if isinstance(error, NotDone):
@@ -203,14 +252,41 @@ class Call:
     def ring(self, now: float) -> float | None:
         """It has taken too long: one cancel, which it may still make a result of.
 
-        Once it was told to end, one now and then: it may have been deaf to the first.
+        Once it was told to end, one now and then: it may have been deaf to the first. What has not
+        ended in the end is left behind.
         """
+        if self._door is not None and not self._why:  # a thread: only the wait for it can end
+            self._left = self._late = True
+            self._cancel()
+            return None
+        if now >= self._leave_at:
+            self._left = True
         self._cancel()
         if self._why:
             self.stubborn = now >= self._stubborn_at
             return now + AGAIN_S
-        self._late = True
-        return None
+        if not self._late:
+            self._late, self._leave_at = True, now + self.tool.stops_within
+            return self._leave_at
+        return now + AGAIN_S
+
+    def _left_behind(self) -> Ending:
+        """Say that it would not end, and whether it may still act."""
+        about = {"action": "left_behind", "tool": self.tool.name, "runs": self.tool.runs}
+        log.warning("%s would not end and was left behind", self.tool.name, extra=about)
+        if self._door is not None and not self._why:
+            took = self._alarms.loop.time() - self._began_at
+            words = f"it did not end within {self.tool.timeout:g} s and may still be at work"
+            if self._asked:
+                thread = f"it runs in a thread that has not ended after {took:.3g} s"
+                return Aborted(
+                    f"{self._asked}; {thread} and may still act", left=True, at_work=True
+                )
+            return Raised(StillAtWork(words), left=True, at_work=True)
+        deaf = f"it ignored that for {self.tool.stops_within:g} s and was left behind"
+        if self._why:
+            return Aborted(f"{self._why}; {deaf}", left=True)
+        return Raised(TimeoutError(f"{self._timed_out()}; {deaf}"), left=True)
 
     def _timed_out(self) -> TimeoutError:
         return TimeoutError(f"no end within {self.tool.timeout:g} s")
@@ -219,18 +295,49 @@ class Call:
         function, args, kwargs = self.tool.function, self._args, self._kwargs
         match self.tool.runs:
             case "thread":
-                context = contextvars.copy_context()
-                return await anyio.to_thread.run_sync(
-                    lambda: context.run(self._in_thread), limiter=_threads()
-                )
+                found = await in_thread(self._in_thread, self._is_thread_left, self._ended_late)
+                return await self._await_here(found) if _is_to_await(found) else found
             case "process":
                 return await call_in_process(function, *args, **kwargs)
             case _:
-                if self._until is None:
-                    return await function(*args, **kwargs)
-                return await in_time(
-                    _awaited(function(*args, **kwargs)), self._until, self._is_late
-                )
+                return await self._within_bounds(function(*args, **kwargs))
+
+    async def _await_here(self, work: Awaitable[Any]) -> Any:
+        """Await what a function in a thread has returned, as an async function is awaited.
+
+        It has what is left of the call's time. If the call was told to end, no line of it runs.
+        """
+        self._door, self._runs = None, "async"
+        if self._asked or self._late:
+            _close(work)
+            self._why, self._left = self._asked, False
+            raise asyncio.CancelledError
+        if self.tool.effect.touches_world:  # its thread had no timeout
+            self._until = self.tool.timeout + (steady() if self._since is None else self._since)
+            limit.set(self._until)  # which ``run`` resets
+            self._alarms.set(self, self._began_at + self.tool.timeout)
+        return await self._within_bounds(work)
+
+    def _within_bounds(self, work: Awaitable[Any]) -> Awaitable[Any]:
+        """Return it so that it can be left behind, and does not go on after its time."""
+        awaited = _awaited(work)
+        if self._until is None:
+            return detachable(awaited, self._is_left)
+        return in_time(awaited, self._until, self._is_late, self._is_left)
+
+    def _is_left(self) -> bool:
+        """Return whether a cancel that comes now ends the wait, and is not for the tool to hear.
+
+        At the end of its process it hears of that once.
+        """
+        if self._ends:
+            self._ends += 1
+            self._left |= self._ends > 2
+        return self._left
+
+    def _is_thread_left(self) -> bool:
+        """Return whether nobody waits for it any more, or it was told to end before it began."""
+        return self._left or bool(self._why)
 
     def _is_late(self) -> bool:
         """Its time was over while nothing in this process moved: it is told once, as by a ring."""
@@ -246,20 +353,49 @@ class Call:
             raise NotDone  # aborted while it waited for its thread; nobody hears this
         if not self._may_begin():
             raise _TooLate
-        return self.tool.function(*self._args, **self._kwargs)
+        try:
+            return self.tool.function(*self._args, **self._kwargs)
+        except BaseException as error:  # noqa: BLE001 - told where it is waited for
+            return _Thrown(error)
 
-    def abort(self, why: str) -> bool:
-        """Tell it to end, at once, and again if need be. False where that cannot be."""
+    def _ended_late(self, value: Any, error: BaseException | None) -> None:
+        """A thread that was left behind has come to its end."""
+        thrown = value.error if type(value) is _Thrown else error
+        if _is_to_await(value):  # nobody awaits it any more, so nothing more is known
+            _close(value)
+        elif self.late is not None:
+            self.late(Returned(value) if thrown is None else Raised(tamed(thrown)))
+
+    def abort(self, why: str, *, hurry: bool = False) -> bool:
+        """Tell it to end, at once, and again if need be. False where that cannot be.
+
+        A thread cannot be ended: it is in flight until it returns. It is waited for until its
+        timeout has passed; in a ``hurry`` only as long as anything else that would not end.
+        """
         if self._why or not self.running:
             return False
-        if self._door is not None and not self._door.acquire(blocking=False):
-            return False  # a thread cannot be ended: it is in flight until it returns
-        self._why = why
         now = self._alarms.loop.time()
+        if self._door is not None and not self._door.acquire(blocking=False):
+            self._asked = why
+            patience = 0.0 if hurry else self._began_at + self.tool.timeout
+            self._alarms.set(self, max(patience, now + self.tool.stops_within))
+            return False
+        self._why = why
+        self._leave_at = now + self.tool.stops_within
         self._stubborn_at = now + STUBBORN_S
-        self._alarms.set(self, now + GRACE_S)
+        self._alarms.set(self, now + min(GRACE_S, self.tool.stops_within))
         self._cancel()
         return True
+
+    def end_with_process(self, why: str) -> None:
+        """Do not keep the process: leave a thread behind, and a coroutine after one more cancel."""
+        if not self.running:
+            return
+        if self._door is not None and not self._why:
+            self._asked, self._left = why, True
+            self._cancel()
+        else:
+            self._ends = max(self._ends, 1)
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -267,27 +403,28 @@ class Call:
 
 
 async def _awaited(work: Awaitable[Any]) -> Any:
-    """It may be something else than a coroutine."""
-    return await work
+    """Await it, and what it returns for as long as that is to be awaited, too.
 
-
-def being_ended() -> bool:
-    """Whether the driver around us is being ended, rather than the tool or function in it.
-
-    A cancel may as well be its own: it has cancelled itself, or waited for something cancelled.
+    Otherwise a forgotten ``await`` would pass for something that was done.
     """
-    return anyio.current_effective_deadline() == -math.inf
+    found = await work
+    while _is_to_await(found):
+        found = await found
+    return found
+
+
+def _is_to_await(value: Any) -> bool:
+    """Return whether it has to be awaited. By its type: its class may raise when it is asked."""
+    return issubclass(type(value), Awaitable)
+
+
+def _close(work: Awaitable[Any]) -> None:
+    """Say that it is not going to be awaited, or Python warns that somebody forgot to."""
+    if isinstance(work, Coroutine):
+        work.close()
 
 
 def refuse_inside_a_step(what: str) -> None:
     """Code inside a step must get what it needs as arguments, or its record would lie."""
-    if in_step.get():
+    if in_step.get() is not None:
         raise InvalidRequest(f"{what} cannot be used inside a step: pass what it needs in.")
-
-
-_limiters: dict[int, anyio.CapacityLimiter] = {}
-
-
-def _threads() -> anyio.CapacityLimiter:
-    loop = id(asyncio.get_running_loop())
-    return _limiters.setdefault(loop, anyio.CapacityLimiter(THREADS))

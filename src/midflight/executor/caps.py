@@ -1,4 +1,4 @@
-"""Before anything starts: whether there is budget left, and whether the run gets anywhere."""
+"""Checks before anything starts: that there is budget left, and that the run gets anywhere."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NOTED_IN: Final = {Phase.RUNNING, Phase.PAUSING}
 
 
 async def within_caps(driver: Driver, step: Step | None = None) -> bool:
-    """Whether one more call may begin; if so ``step`` counts as under way from here on.
+    """Return whether one more call may begin; if so ``step`` counts as under way from here on.
 
-    False when the run was held at a cap instead, or had to wait for calls under way: what they
-    will have cost counts as spent, so that calls at once do not pass a cap together.
+    The answer is False when the run was held at a cap instead, or had to wait for calls under way:
+    what they will have cost counts as spent, so that calls at once do not pass a cap together.
     """
     if driver.log.state.limits == NO_CAPS:
         return True
-    state, now = driver.log.state, driver.clock()
+    state, now = driver.log.state, driver.now_in_motion()
     for meter in (m for m in warnings(state, now) if m.share < 1.0):  # then it asks
         words = f"{meter.name}: {meter.share:.0%} of {meter.cap:g} is used"
         await give_notice(driver, f"cap:{meter.name}:{meter.cap:g}", words)
@@ -58,14 +58,14 @@ def _under_way(driver: Driver, step: Step | None) -> set[Step]:
 
 
 def _full(driver: Driver, step: Step | None, flying: set[Step]) -> bool:
-    """Whether one more call would pass a cap together with those that are not counted yet."""
+    """Return whether one more call would pass a cap together with those not counted yet."""
     state = driver.log.state
     acting = [s for s in flying if not _is_thought(s)]
     uncounted = [s for s in flying if s.attempt not in state.open]  # counted as they begin
     reserved = [s.reserved for s in uncounted]
     full = at_cap(
         state,
-        driver.clock(),
+        driver.now_in_motion(),
         steps=1 + len(acting),
         tool_calls=1 + sum(not _is_thought(s) for s in uncounted),
         tokens=sum(usage.tokens for usage in reserved),
@@ -85,14 +85,14 @@ def _is_thought(step: Step | None) -> bool:
 
 
 def _caps(state: RunState, step: Step | None) -> Limits:
-    """Those that are for this call: a thought is neither a step nor a tool call."""
+    """Return the caps that are for this call: a thought is neither a step nor a tool call."""
     caps = state.limits
     return msgspec.structs.replace(caps, steps=None, tool_calls=None) if _is_thought(step) else caps
 
 
 def _passed(driver: Driver, state: RunState, step: Step | None) -> Meter | None:
     """The cap that one more call would pass."""
-    return at_cap(state, driver.clock(), steps=1, tool_calls=1, caps=_caps(state, step))
+    return at_cap(state, driver.now_in_motion(), steps=1, tool_calls=1, caps=_caps(state, step))
 
 
 def _at_cap(driver: Driver, state: RunState, step: Step | None) -> list[Event]:
@@ -125,9 +125,10 @@ async def _in_circles(driver: Driver, circle: str, repeats: int) -> bool:
 
 
 async def tell_if_uncounted(step: Step) -> None:
-    """A cap on what a model costs counts what calls say: of one that says nothing it cannot bite.
+    """Give notice of a model call that does not say what it spent: a cap cannot count it.
 
-    Once for each tool: whoever set the cap has to know, and cannot see it from a sum of zero.
+    There is one notice for each tool: the person who set the cap has to know, and cannot see it
+    from a sum of zero.
     """
     if not _is_thought(step) or step.speech.usage != NOTHING:
         return

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from anyio.lowlevel import checkpoint
 from msgspec import Raw
 
 from midflight.errors import JournalNotFound, StepFailed
 from midflight.executor import values
 from midflight.executor.caps import within_caps
+from midflight.executor.foreign import text
 from midflight.executor.gate import still_moves
 from midflight.executor.replay import Waiting
 from midflight.kernel import events as e
@@ -42,7 +44,7 @@ class Child:
 
     @property
     def outcome(self) -> str:
-        """How it had ended when the function last learnt anything, so that replay sees the same."""
+        """The child's outcome as the function last learnt it, so that a replay sees the same."""
         at, outcome = self._driver.replay.children_ended.get(self.id, (math.inf, ""))
         return outcome if at <= self._driver.replay.now else ""
 
@@ -71,13 +73,13 @@ class Child:
             raise StepFailed(f"background run {self.id}", WAS_PURGED) from None
         if self.outcome != "done":
             raise StepFailed(f"background run {self.id}", state.error or self.outcome)
-        ended = await end_of(driver.store, state)
-        return values.decode(await result_of(driver.store, ended))
+        ended = await end_of(driver.journals, state)
+        return values.decode(await result_of(driver.journals, ended))
 
 
 async def load_run(driver: Driver, run: str) -> RunState:
     """Another run, as it stands."""
-    state = await driver.store.load(run)
+    state = await driver.journals.load(run)
     assert isinstance(state, RunState)
     return state
 
@@ -93,7 +95,7 @@ async def spawn(
     course: int,
 ) -> Child:
     """Begin a background run, or find the one that this step has begun before."""
-    child = f"{RUN_PREFIX}{values.digest(f'{driver.run}:{step}'.encode())}"
+    child = f"{RUN_PREFIX}{values.digest(f'{driver.run}:{step}'.encode(), values.RUN_BYTES)}"
     wanted = limits or (agent.limits if isinstance(agent, Agent) else Limits())
     name = agent.name if isinstance(agent, Agent) else agent
     run = driver.run
@@ -101,10 +103,11 @@ async def spawn(
     def decided(view: View) -> Draft:
         mine = view.states[run]
         assert isinstance(mine, RunState)
-        full = at_cap(mine, view.now, steps=1, tool_calls=1) is not None
+        now = driver.now_in_motion()  # as `within_caps` counts, or nobody would be asked
+        full = at_cap(mine, now, steps=1, tool_calls=1) is not None
         if full or not still_moves(mine, driver.epoch):
             return Draft()
-        granted = allotment(mine, view.now, wanted)
+        granted = allotment(mine, now, wanted)
         created = e.RunCreated(
             who=Who(by=run),
             agent=name,
@@ -127,10 +130,9 @@ async def spawn(
         await driver.gate.wait(course)
         if await within_caps(driver):
             covered = scopes(name, driver.log.state.thread)
-            await driver.store.submit(
-                Submit(driver.ids(), (run, child), decided, scopes=covered, new=(child,))
-            )
-            await driver.log.catch_up()
+            request = Submit(driver.ids(), (run, child), decided, scopes=covered, new=(child,))
+            await driver.log.submit(request, unless=driver.is_stopped)
+            await checkpoint()  # a store in memory answers at once, and others have their turn
     child = driver.replay.spawned[step].child
     if not known:
         driver.watch_child(child, 0)
@@ -143,19 +145,19 @@ async def spawn(
 async def _adopt(driver: Driver, child: str) -> None:
     """A fork waits for a child of the run before it, and answers for nothing that it does."""
     if child not in driver.replay.children_ended:
-        row = await driver.store.row(child)
+        row = await driver.journals.row(child)
         driver.watch_child(child, row.head)
         if row.phase in ENDS:
             await settle(driver, child)
 
 
 async def look_after(driver: Driver) -> None:
-    """At the start of driving: children that have ended since, and those to be waited for."""
+    """Settle children that have ended since, and watch the others; done at the start of driving."""
     for child, outcome in list(driver.log.state.children.items()):
         if outcome:
             continue
         try:
-            row = await driver.store.row(child)
+            row = await driver.journals.row(child)
         except JournalNotFound:  # it has ended while nobody looked, long ago
             purged = e.ChildSettled(epoch=driver.epoch, child=child, outcome="purged")
             await driver.log.settle(purged)
@@ -197,10 +199,9 @@ async def _report_killed(driver: Driver, child: RunState, ended: e.ChildSettled)
         assert isinstance(mine, RunState)
         events = record(mine, ended)
         told = Said(
-            run=child.journal, text=f"Killed: {child.brief}.", kind="report", to=child.parent
+            run=child.journal, text=f"Killed: {text(child.brief)}.", kind="report", to=child.parent
         )
         there = bool(events) and view.states[thread].head
         return Draft({run: events, **({thread: (told,)} if there else {})})
 
-    await driver.store.submit(Submit(driver.ids(), (run, thread), decided, new=(thread,)))
-    await driver.log.catch_up()
+    await driver.log.submit(Submit(driver.ids(), (run, thread), decided, new=(thread,)))

@@ -1,4 +1,4 @@
-"""What a triage has chosen about messages, and what follows from it in their thread."""
+"""The choices of a triage about messages, and what follows from them in their thread."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from midflight.conversation import ACTIONS, DEFER, INCORPORATE, SWITCH, Choice
+from midflight.executor.foreign import text
 from midflight.executor.front import finder
 from midflight.kernel import front
 from midflight.kernel.phases import Outcome
@@ -31,7 +32,7 @@ class Purse:
         self.usage = Usage()
 
     def hear(self, text: str) -> None:
-        """What it says on the way is for nobody."""
+        """Drop what the call says on the way: it is for nobody."""
 
     def pay(self, usage: Usage) -> None:
         """One unknown price makes the sum unknown."""
@@ -42,7 +43,7 @@ class Purse:
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """How a triage ended: where it is on record (nowhere, if by rules), and what it chose."""
+    """The end of a triage: its attempt on record (0 if rules have chosen), and its choices."""
 
     attempt: int
     choices: tuple[Choice, ...] = ()
@@ -52,15 +53,31 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 def is_open(talk: ThreadState, message: Unread) -> bool:
-    """Whether it is still as it was when it was looked at."""
+    """Return whether a message is still as it was when it was looked at."""
     now = talk.unread.get(message.position)
     return now is not None and not now.choice and now.text == message.text
 
 
 def valid_choices(value: Any) -> tuple[Choice, ...]:
-    """Those of what a triage gave that are choices; it may have given anything."""
-    made = value if isinstance(value, Sequence) else ()
-    return tuple(c for c in made if isinstance(c, Choice) and c.action in ACTIONS)
+    """Return those of what a triage gave that are choices; it may have given anything.
+
+    Their words are made storable, as all that code of others says.
+    """
+    try:
+        made = list(value) if isinstance(value, Sequence) else []
+        return tuple(_storable(c) for c in made if isinstance(c, Choice) and _can_be_meant(c))
+    except Exception:  # noqa: BLE001 - code of the value's own class
+        return ()
+
+
+def _can_be_meant(choice: Choice) -> bool:
+    return choice.action in ACTIONS and type(choice.message) is int
+
+
+def _storable(choice: Choice) -> Choice:
+    title = text(choice.title, front.TITLE_MAX)
+    say, why = text(choice.say or ""), text(choice.why or "")
+    return Choice(choice.message, choice.action, say=say, why=why, title=title)
 
 
 def apply_choices(
@@ -73,9 +90,10 @@ def apply_choices(
     *,
     new: str,
 ) -> None:
-    """Each message gets what was chosen for it; without a choice it is incorporated.
+    """Do with each message what was chosen for it; without a choice, incorporate it.
 
-    Several that want to be done now are one new run. Whoever may not steer, switches nothing.
+    Several messages that want to be done now become one new run. A message whose sender may not
+    steer switches nothing.
     """
     by_message = {choice.message: choice for choice in reversed(chosen.choices)}
     now: list[Unread] = []
@@ -94,7 +112,9 @@ def apply_choices(
                 front.incorporate(moves, talk, message.position, run.journal, choice.why)
         words = choice.say or WORDS[choice.action].format(brief=front.short(run.brief))
         said[words] = None
-    for text in said:
-        moves.add(talk.journal, Said(run=run.journal, text=text, kind="triage"))
+    untrusted = run.untrusted or not all(message.who.role.steers for message in messages)
+    for each in said:
+        words_said = Said(run=run.journal, text=each, kind="triage", untrusted=untrusted)
+        moves.add(talk.journal, words_said)
     if now:
         front.switch(moves, talk, finder(view), now, front=run, new=new, why=why)

@@ -1,4 +1,4 @@
-"""What came of a run's last calls. ``kernel.limits.stuck`` says whether they go in circles."""
+"""The results of a run's last calls. ``kernel.limits.stuck`` says whether they go in circles."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Circles:
         self.nudged_at = self.made
 
     def forget(self) -> None:
-        """What was done before counts no more: a person lets it go on, or it was another run."""
+        """Forget what was done before: a person lets the run go on, or another run has done it."""
         self.nudged_at = None
         self._seen.clear()
         self._unseen.clear()

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 import anyio
+from msgspec import Raw
 
 from midflight.errors import InvalidRequest, StepFailed
-from midflight.executor import children, values
+from midflight.executor import children, given, values
+from midflight.executor.bound import step_identity
 from midflight.executor.calls import refuse_inside_a_step
 from midflight.executor.drive import Driver
+from midflight.executor.foreign import text
 from midflight.executor.heard import Record
 from midflight.executor.people import People
 from midflight.executor.steps import Step
@@ -24,6 +27,7 @@ from midflight.kernel import events as e
 from midflight.kernel.limits import validate
 from midflight.kernel.record import Limits
 from midflight.run import Agent, Child, Signal
+from midflight.run import Step as Named
 from midflight.tools.base import Tool, as_tool, is_reusable
 
 BREATH: Final = 64  # steps from the record before the other runs have their turn
@@ -75,44 +79,26 @@ class RunContext(People):
     @property
     def workdir(self) -> Path:
         """See ``Run.workdir``."""
-        self._driver.workdir.mkdir(parents=True, exist_ok=True)
+        self._driver.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
         return self._driver.workdir
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────
 
-    def step(
-        self, name: str, function: Callable[..., Any], /, *args: Any, key: str = "", **kwargs: Any
-    ) -> Coroutine[Any, Any, Any]:
-        """See ``Run.step``."""
-        return self._step(name, function, args, kwargs, key)
-
-    def call(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        arguments: Mapping[str, Any],
-        *,
-        key: str = "",
-    ) -> Coroutine[Any, Any, Any]:
-        """See ``Run.call``."""
-        return self._step(name, function, (), dict(arguments), key)
-
-    async def _step(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        key: str,
+    async def step(
+        self, name: str | Named, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Any:
+        """See ``Run.step``."""
+        name, key = (name.name, name.key) if isinstance(name, Named) else (name, "")
         refuse_inside_a_step("run.step")
         _check_call(name, function)
+        given.name("run.step", "a name", name)
+        given.name("run.step", "the key of Step", key)
         await self._listen()
         driver, tool = self._driver, as_tool(function)
-        given = values.encode(name, "its arguments", {"args": args, "kwargs": kwargs})
-        asked = values.digest(bytes(given))
-        what = self._what(key, f"{name}:{asked}", is_reusable(tool))
-        identity = driver.replay.identity(what)
+        stored = values.encode_arguments(name, args, kwargs, tool.function)
+        asked, identity = step_identity(
+            driver.replay, key, name, stored, reusable=is_reusable(tool)
+        )
         kind = values.result_type(tool.function)
         record = driver.replay.given(identity) or await self._on_record(identity, name)
         self._draw_anew(identity, record is not None)
@@ -131,7 +117,7 @@ class RunContext(People):
             name,
             tool,
             call=(args, kwargs),
-            given=given,
+            given=stored,
             asked=asked,
             course=driver.course.heard,
             refreshing=outdated,
@@ -143,7 +129,7 @@ class RunContext(People):
         return values.decode(bytes(await self._result(step)), kind)
 
     async def _on_record(self, identity: str, name: str) -> Record | None:
-        """What is on record for a step, when it is its turn.
+        """Return the record of a step, when it is the step's turn; None if there is no record.
 
         Where the function has given up waiting before, it waits again until it does so again.
         """
@@ -157,7 +143,7 @@ class RunContext(People):
         return replay.claim(identity)
 
     def _outdated(self, tool: Tool, record: Record) -> bool:
-        return tool.fresh is not None and self._driver.clock() - record.at > tool.fresh
+        return tool.fresh is not None and self._driver.time_of_the_store() - record.at > tool.fresh
 
     async def _from_record(self, name: str, record: Record, kind: Any) -> Any:
         if record.error:
@@ -191,17 +177,28 @@ class RunContext(People):
     ) -> Child:
         """See ``Run.spawn``."""
         refuse_inside_a_step("run.spawn")
-        await self._listen()
+        called = agent.name if isinstance(agent, Agent) else agent
+        given.name("run.spawn", "an agent", called)
+        given.text("run.spawn", "a brief", brief)
+        given.name("run.spawn", "key=", key)
         if limits is not None:
             validate(limits)
-        called = agent.name if isinstance(agent, Agent) else agent
-        given = values.encode(f"spawn {called}", "its input", input)
-        digest = values.digest(brief.encode() + bytes(given))
+        await self._listen()
+        stored = values.encode(f"spawn {called}", "its input", input)
+        digest = self._digest_of_child(brief, stored)
         what = self._what(key, f"spawn:{called}:{digest}")
         async with self._turn(what, f"spawn {called}") as (step, course):
             return await children.spawn(
-                self._driver, step, agent, brief, given=given, limits=limits, course=course
+                self._driver, step, agent, brief, given=stored, limits=limits, course=course
             )
+
+    def _digest_of_child(self, brief: str, stored: Raw) -> str:
+        """Return the digest of a child's brief and input, and of which is which."""
+        size = self._driver.replay.digest_bytes
+        if size < values.DIGEST_BYTES:  # of a run that an earlier release has begun
+            return values.digest(brief.encode() + bytes(stored), size)
+        both = [brief, bytes(stored).decode()]
+        return values.digest(bytes(values.encode("spawn", "its brief", both)))
 
     # ── the world, time, chance ──────────────────────────────────────────────────────────────
 
@@ -210,8 +207,9 @@ class RunContext(People):
         refuse_inside_a_step("run.guard")
         if not callable(getattr(guard, "look", None)):
             raise InvalidRequest(
-                f"run.guard takes a guard, as FileContent(path), not {guard!r:.60}."
+                f"run.guard takes a guard, as FileContent(path), not {_shown(guard)}."
             )
+        given.name("run.guard", "the name of a guard", guard.name)
         await self._listen()
         async with self._turn(f"guard:{guard.name}", f"a guard: {guard.name}") as (_, course):
             await self._driver.guards.take(guard, course)
@@ -256,7 +254,7 @@ def _check_call(name: object, function: object) -> None:
     """Two slips that everybody makes once: no name, or a call where the function should be."""
     if not isinstance(name, str):
         raise InvalidRequest(
-            f"run.step takes a name first, in words that a person reads, and got {name!r:.40}…: "
+            f"run.step takes a name first, in words that a person reads, and got {_shown(name)}: "
             'await run.step("Look", look, …). Nothing was done.'
         )
     if inspect.iscoroutine(function):
@@ -266,4 +264,12 @@ def _check_call(name: object, function: object) -> None:
             f"await run.step({name!r}, {function.__name__}, …). Nothing was done."
         )
     if not callable(function):
-        raise InvalidRequest(f"step {name!r}: {function!r:.60} is no function. Nothing was done.")
+        raise InvalidRequest(f"step {name!r}: {_shown(function)} is no function. Nothing was done.")
+
+
+def _shown(value: object) -> str:
+    """Return what a person has given, short, for an error about it."""
+    try:
+        return text(repr(value), 60)
+    except Exception:  # noqa: BLE001 - code of the value's own class
+        return f"a {type(value).__name__}"

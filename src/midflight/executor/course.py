@@ -1,4 +1,4 @@
-"""What the agent's function is told, and what of it it has heard.
+"""The redirects and signals for an agent's function, and those of them that it has heard.
 
 A redirect is told once and at one place: to the calls that waited when it was written down, or
 else to the next one. A signal that ends the function is told to every call, whatever it catches.
@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 class Course:
     """One run's course. ``number`` counts the redirects that were told; a call notes its own."""
 
-    __slots__ = ("_driver", "_log", "brief", "delivering", "heard", "number", "profile", "told")
+    __slots__ = (
+        "_driver",
+        "_log",
+        "brief",
+        "delivering",
+        "heard",
+        "number",
+        "profile",
+        "signalled",
+        "told",
+    )
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -31,21 +41,25 @@ class Course:
         self.profile = ""
         self.delivering = False  # a redirect is being written down
         self.told: Signal | None = None
+        self.signalled = False  # the function was given a signal since it was last entered
 
     def enter(self) -> None:
         """The function is called (again), and knows everything that was told."""
+        self.signalled = False
         self._take()
 
     def is_told(self, number: int) -> bool:
-        """Whether a call made on this course has something to hear."""
+        """Return whether a call made on this course has something to hear."""
         return self.told is not None or number != self.number
 
     def raise_if_told(self, number: int) -> None:
         """Raise what the function has to know."""
         if self.told is not None:
+            self.signalled = True
             raise self.told
         if number != self.number:
             self._take()
+            self.signalled = True
             raise Redirected(self.brief)
 
     def _take(self) -> None:

@@ -1,8 +1,8 @@
-"""What a run is told of its thread: what was said, asked and answered before it began.
+"""Tells a run about its thread: what was said, asked and answered before it began.
 
-What others have still to do is none of its business, or it would be done twice: messages that
-nobody has read, todos, and what was said to runs that live. All of it as of the run's beginning, so
-that a replay is told the same.
+What others have still to do is left out, or it would be done twice: messages that nobody has read,
+todos, and what was said to runs that live. All of it is as of the run's beginning, so that a replay
+is told the same.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.record import Recorded, Who
 from midflight.kernel.state import RunState
-from midflight.stores.base import PAGE, Store
+from midflight.stores.base import PAGE
+from midflight.stores.waiting import Journals
 
 MESSAGE: Final = "message"
 
 
-async def earlier(store: Store, run: RunState, begun_for: tuple[int, ...]) -> list[Spoken]:
+async def earlier(journals: Journals, run: RunState, begun_for: tuple[int, ...]) -> list[Spoken]:
     """The last of it, without the messages that the run was begun for."""
     tale = Tale(run.journal, run.thread_at)
     after = max(0, run.thread_at - PAGE)
-    for record in await store.read(run.thread, after, 2 * PAGE) if run.thread_at else ():
+    for record in await journals.read(run.thread, after, 2 * PAGE) if run.thread_at else ():
         if tale.is_told(record):
             break
     live = tale.live(beside=not run.aside_of)
     for other, at in tale.fronted.items():
-        if other not in live and (brief := await _brief(store, other)) is not None:
+        if other not in live and (brief := await _brief(journals, other)) is not None:
             tale.lines[at] = brief
     for message, reader in tale.readers.items():
         if reader in live:
@@ -47,10 +48,13 @@ async def earlier(store: Store, run: RunState, begun_for: tuple[int, ...]) -> li
     return [not_said(line, tale.cut) for line in told[-EARLIER:]]
 
 
-async def _brief(store: Store, run: str) -> Spoken | None:
-    """What a run was started with is a message too, unless it was begun for messages."""
+async def _brief(journals: Journals, run: str) -> Spoken | None:
+    """Return a run's brief as a message, if a person began the run with it and not by messages.
+
+    A child and a fork were not begun so. A run that was purged has no brief any more.
+    """
     try:
-        (record,) = await store.read(run, limit=1)
+        (record,) = await journals.read(run, limit=1)
     except JournalNotFound:  # it has ended long ago, and was purged
         return None
     created = record.event
@@ -76,7 +80,7 @@ class Tale:
         self.fronted: dict[str, int] = {}  # runs, and since when
         self.cut: set[str] = set()  # runs that were cut short while they spoke
         self.heard: dict[int, t.SpeechHeard] = {}  # by place: what was heard the furthest
-        self.left: dict[str, str] = {}  # and who was hung up on while they did: what was heard
+        self.left: dict[str, str] = {}  # runs that spoke on when somebody hung up: what was heard
         self._front = ""
         self._in_front = False
         self._todos: dict[int, int] = {}  # and their messages
@@ -129,7 +133,7 @@ class Tale:
                 self._hear_of_work(event, place)
 
     def _hear_of_work(self, event: object, place: int) -> None:
-        """Who does what, and what is still to be done."""
+        """Note which run does what, and what is still to be done."""
         match event:
             case e.MessagesTaken():
                 taken = event.messages or [p for p in self.open if p <= event.upto]

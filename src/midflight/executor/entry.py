@@ -1,7 +1,7 @@
-"""Where a run's function was last entered, and what has come to it since.
+"""The last entry of a run's function, and what has come to the function since.
 
-Whoever enters it anew, after a redirect that it did not catch or from a snapshot, begins a new one,
-and nothing of the one before is left over.
+Entering the function anew, after a redirect that it did not catch or from a snapshot, begins a new
+entry, and nothing of the one before is left over.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Told(Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """Brief, profile and time are those that the function begins with.
+    """One entry, with the brief, profile and time that the function begins with.
 
     What is on record after the position has to be asked for again.
     """
@@ -40,23 +40,30 @@ class Entry:
     told: int = 0  # of the redirects, on the way that it goes now
     reused: dict[str, None] = field(default_factory=dict)
     excused: dict[str, None] = field(default_factory=dict)  # a person goes on without them
+    counting: dict[str, None] = field(default_factory=dict)  # also for steps of another name
+    carried: dict[str, None] = field(default_factory=dict)  # not asked for before a snapshot
     left: dict[str, e.StepLeft] = field(default_factory=dict)  # given up by the function
     guards: dict[str, int] = field(default_factory=dict)  # how often it has set each
 
     @property
     def tells(self) -> bool:
-        """Whether there is a redirect that the function has still to be told."""
+        """True if there is a redirect that the function has still to be told."""
         return self.told < len(self.redirects)
 
     @property
     def horizon(self) -> float:
-        """Nothing beyond the next redirect is given out before it is told."""
+        """The position of the next redirect: nothing after it is given out before it is told."""
         return self.redirects[self.told].position if self.tells else math.inf
 
-    def excuse(self, steps: tuple[str, ...]) -> None:
-        """A person goes on without these; what is still to be told waits for none of them."""
+    def excuse(self, steps: tuple[str, ...], *, take_over: bool = False) -> None:
+        """A person goes on without these; what is still to be told waits for none of them.
+
+        With ``take_over`` they count for steps of another name that would do the same.
+        """
         for step in steps:
             self.excused[step] = None
+            if take_over:
+                self.counting[step] = None
             self.left.pop(step, None)
         self.redirects = [
             Told(told.position, told.brief, profile=told.profile, doubts=told.doubts)

@@ -15,6 +15,7 @@ import msgspec
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor import values
 from midflight.executor.caps import give_notice
+from midflight.executor.details import attempt_in_words
 from midflight.executor.doubt import choice_of
 from midflight.executor.heard import Answered
 from midflight.kernel import events as e
@@ -24,8 +25,8 @@ from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event, Recorded, Who
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import FrontChanged, ThreadState
-from midflight.stores.base import RUN_PREFIX, Draft, Store, Submit, View, empty_state
-from midflight.stores.waiting import until
+from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, empty_state
+from midflight.stores.waiting import Journals, until
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -35,7 +36,7 @@ CHOICES: Final = {"undo": "Undo it", "keep": "Keep it"}
 
 
 async def created_by_fork(
-    store: Store, old: RunState, at: int, *, who: Who, key: str = "", brief: str = ""
+    journals: Journals, old: RunState, at: int, *, who: Who, key: str = "", brief: str = ""
 ) -> e.RunCreated:
     """The first event of a fork of ``old`` at a position."""
     if not 1 < at <= old.head + 1:
@@ -43,10 +44,10 @@ async def created_by_fork(
             f"run {old.journal} has no place {at}; it goes from 2 to {old.head + 1}. "
             "Nothing was changed."
         )
-    first = (await store.read(old.journal, limit=1))[0].event
+    first = (await journals.read(old.journal, limit=1))[0].event
     assert isinstance(first, e.RunCreated)
-    taken = _taken_over(await _state_at(store, old.journal, at))
-    made = [old.effects[position].noun for position in taken if not old.effects[position].undone]
+    taken = _taken_over(await _state_at(journals, old.journal, at))
+    made = [old.effects[position].label for position in taken if not old.effects[position].undone]
     return msgspec.structs.replace(
         first,
         who=who,
@@ -62,21 +63,21 @@ async def created_by_fork(
 
 
 def _taken_over(then: RunState) -> list[int]:
-    """Effects whose results a fork from there has; all others it would do anew."""
+    """Return the effects whose results a fork from there has; it would do all others anew."""
     return [p for p, effect in then.effects.items() if effect.outcome is Outcome.DONE]
 
 
-async def _state_at(store: Store, run: str, at: int) -> RunState:
+async def _state_at(journals: Journals, run: str, at: int) -> RunState:
     """A run as it was before a position."""
     then = empty_state(run)
     assert isinstance(then, RunState)
-    async for record in _before(store, run, at):
+    async for record in _before(journals, run, at):
         advance(then, record)
     return then
 
 
 def place_of(records: list[Recorded], step: str) -> int:
-    """Where a step was first begun or recorded, by its name or identity."""
+    """Return where a step was first begun or recorded, by its name or identity."""
     for record in records:
         event = record.event
         if isinstance(event, e.AttemptStarted | e.StepSettled) and step in (event.name, event.step):
@@ -94,11 +95,11 @@ async def fork_and_stop(
     assert answer.who is not None
     run, key = driver.run, f"answer:{question}"
     state, (source, at) = driver.log.state, place
-    old = state if source == run else await driver.store.load(source)
+    old = state if source == run else await driver.journals.load(source)
     assert isinstance(old, RunState)
-    new = f"{RUN_PREFIX}{values.digest(f'{run}:{question}'.encode())}"
+    new = f"{RUN_PREFIX}{values.digest(f'{run}:{question}'.encode(), values.RUN_BYTES)}"
     created = await created_by_fork(
-        driver.store, old, max(at, 2), who=answer.who, key=key, brief=state.brief
+        driver.journals, old, max(at, 2), who=answer.who, key=key, brief=state.brief
     )
     stop = e.CancelRequested(who=answer.who, key=key, now=True, scope="this")
 
@@ -114,29 +115,28 @@ async def fork_and_stop(
 
     covered, thread = scopes(state.agent, state.thread), state.thread
     both = (run, new, thread)
-    await driver.store.submit(
-        Submit(driver.ids(), both, decided, scopes=covered, new=(new, thread))
-    )
-    await driver.log.catch_up()
+    await driver.log.submit(Submit(driver.ids(), both, decided, scopes=covered, new=(new, thread)))
     await driver.ensure(new)
 
 
-async def take_over(store: Store, created: e.RunCreated, hear: Callable[[Recorded], None]) -> str:
+async def take_over(
+    journals: Journals, created: e.RunCreated, hear: Callable[[Recorded], None]
+) -> str:
     """Have a fork hear of its past; names the run of its line that is not there any more."""
     try:
-        async for record in _inherited(store, created.fork_of, created.fork_at):
+        async for record in _inherited(journals, created.fork_of, created.fork_at):
             hear(record)
     except JournalNotFound as gone:  # a purge spares it today, and did not always
         return gone.journal
     return ""
 
 
-async def check_line(store: Store, old: RunState) -> None:
+async def check_line(journals: Journals, old: RunState) -> None:
     """Refuse a fork of a run that has lost what it took over: it could only fail, too."""
     source = old.fork_of
     try:
         while source:
-            first = (await store.read(source, limit=1))[0].event
+            first = (await journals.read(source, limit=1))[0].event
             source = first.fork_of if isinstance(first, e.RunCreated) else ""
     except JournalNotFound as gone:
         raise InvalidRequest(
@@ -146,22 +146,22 @@ async def check_line(store: Store, old: RunState) -> None:
         ) from gone
 
 
-async def _inherited(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
+async def _inherited(journals: Journals, run: str, at: int) -> AsyncIterator[Recorded]:
     """Everything before a fork's place, from the first run of its line on."""
     if not run:
         return
-    first = (await store.read(run, limit=1))[0].event
+    first = (await journals.read(run, limit=1))[0].event
     if isinstance(first, e.RunCreated):
-        async for record in _inherited(store, first.fork_of, first.fork_at):
+        async for record in _inherited(journals, first.fork_of, first.fork_at):
             yield record
-    async for record in _before(store, run, at):
+    async for record in _before(journals, run, at):
         yield record
 
 
-async def _before(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
+async def _before(journals: Journals, run: str, at: int) -> AsyncIterator[Recorded]:
     after = 0
     while after < at - 1:
-        page = await store.read(run, after=after)
+        page = await journals.read(run, after=after)
         if not page:
             return
         for record in page:
@@ -176,9 +176,9 @@ async def _before(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
 async def settle_with_the_past(driver: Driver) -> None:
     """Before a fork's function is called: guards are taken over, later effects are asked about."""
     state = driver.log.state
-    then = await _state_at(driver.store, state.fork_of, state.fork_at)
+    then = await _state_at(driver.journals, state.fork_of, state.fork_at)
     await _take_guards(driver, then)
-    old = await driver.store.load(state.fork_of)
+    old = await driver.journals.load(state.fork_of)
     assert isinstance(old, RunState)
     taken = set(_taken_over(then))
     later = [a for p, a in old.effects.items() if a.can_be_undone and p not in taken]
@@ -192,7 +192,7 @@ async def settle_with_the_past(driver: Driver) -> None:
 
 
 async def _take_guards(driver: Driver, then: RunState) -> None:
-    """What the other run relied on by then, this one relies on too, as it looked at that time."""
+    """Rely on what the other run relied on by then, as that looked at the time."""
 
     def taken(state: RunState) -> list[Event]:
         missing = {k: v for k, v in then.guards.items() if k not in state.guards}
@@ -209,8 +209,12 @@ async def _take_guards(driver: Driver, then: RunState) -> None:
 
 async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Who]) -> None:
     step = f"inherited:{effect.position}"
-    text = f"{effect.noun} was done after the place where this run begins. Undo it or keep it?"
-    answer = await driver.questions.ask(step, "inherited", text, schema=choice_of(CHOICES))
+    did = f"The run that this is a fork of went on and did: {effect.label}."
+    text = f"{did} Undo it or keep it?"
+    begun = (await driver.journals.read(driver.log.state.fork_of, effect.position - 1, 1))[0].event
+    shown = attempt_in_words(begun) if isinstance(begun, e.AttemptStarted) else {}
+    schema = choice_of(CHOICES) | shown
+    answer = await driver.questions.ask(step, "inherited", text, schema=schema)
     if answer.who is not None and values.decode(answer.payload) == "undo":
         unwanted[effect.position] = answer.who
 
@@ -218,13 +222,13 @@ async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Who
 async def _undo(driver: Driver, unwanted: dict[int, Who]) -> None:
     """Have it undone where it was done, newest first, before anything is done anew."""
     old = driver.log.state.fork_of
-    await until(driver.store, old, lambda state: state.phase in ENDS)
+    await until(driver.journals, old, lambda state: state.phase in ENDS)
 
     def decided(view: View) -> Draft:
         state = view.states[old]
         assert isinstance(state, RunState)
-        able = [p for p in sorted(unwanted) if state.effects[p].undone is None]
-        able = [p for p in able if p not in state.undo_wanted]
+        there = [p for p in sorted(unwanted) if state.effects[p].undone is None]
+        able = [p for p in there if state.effects[p].can_be_undone and p not in state.undo_wanted]
         if not able:
             return Draft()
         key = f"fork:{driver.run}:{able[0]}"
@@ -232,10 +236,12 @@ async def _undo(driver: Driver, unwanted: dict[int, Who]) -> None:
         verdict = decide(state, request)
         return Draft() if isinstance(verdict, Known) else Draft({old: verdict})
 
-    await driver.store.submit(Submit(driver.ids(), (old,), decided))
+    await driver.journals.submit(Submit(driver.ids(), (old,), decided), unless=driver.is_stopped)
     await driver.ensure(old)
-    state = await until(driver.store, old, lambda state: not state.undo_wanted & unwanted.keys())
+    state = await until(
+        driver.journals, old, lambda state: not state.still_to_undo & unwanted.keys()
+    )
     for effect in (state.effects[position] for position in sorted(unwanted)):
         if effect.undone is False:
-            words = f"{effect.noun} of run {old} could not be undone: {effect.undo_why}"
+            words = f"{effect.label} of run {old} could not be undone: {effect.undo_why}"
             await give_notice(driver, f"inherited:{effect.position}", words)

@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from midflight.conversation import REPORT
 from midflight.errors import JournalNotFound
 from midflight.executor import values
+from midflight.executor.foreign import text
+from midflight.executor.journal_client import JournalClient
 from midflight.inputs import Ids
 from midflight.kernel import events as e
 from midflight.kernel.decide import scopes
@@ -17,7 +20,7 @@ from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, Said, ThreadState
 from midflight.run import Agent
-from midflight.stores.base import RUN_PREFIX, Committed, Draft, Store, Submit, View, Widen
+from midflight.stores.base import RUN_PREFIX, Committed, Draft, Submit, View, Widen
 from midflight.stores.waiting import end_of, result_of
 
 if TYPE_CHECKING:
@@ -25,7 +28,11 @@ if TYPE_CHECKING:
 
 REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
 REPORT_READ_MAX: Final = 16_000  # and that are read by the run which has begun it
+ASIDE_MAX: Final = 100_000  # characters of an answer to a side question
 CUT: Final = "…"
+
+
+Submitting = Callable[[Submit], Awaitable[Committed]]
 
 
 def finder(view: View) -> Find:
@@ -70,7 +77,7 @@ class Uncovered(Exception):
 
 
 def drafted(view: View, moves: Moves, *, covered: str, note: Any = None) -> Draft:
-    """What the store is to append, if all that must be seen for it was seen under lock.
+    """Return what the store is to append, if all that must be seen for it was seen under lock.
 
     That is every journal, and the switches of every agent of which something begins to move.
     """
@@ -89,7 +96,7 @@ def drafted(view: View, moves: Moves, *, covered: str, note: Any = None) -> Draf
 
 
 async def transact(
-    submit: Callable[[Submit], Awaitable[Committed]],
+    submit: Submitting,
     ids: Ids,
     journals: tuple[str, ...],
     decided: Callable[[str, View], Draft],
@@ -151,8 +158,43 @@ async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool
     return not driver.log.state.alive
 
 
-async def look_after(store: Store, ids: Ids, thread: str) -> Iterable[str]:
-    """Whatever was left undone in a thread by a crash or a kill; gives the runs to be driven."""
+def with_what_follows(view: View, draft: Draft, *, new: str, covered: str) -> Draft:
+    """Add what comes next in the threads of runs that a verb has ended by itself.
+
+    A run that never began is over as soon as it is cancelled, and no driver ends it.
+    """
+    ended = {
+        journal: finished
+        for journal, events in draft.events.items()
+        for finished in events
+        if isinstance(finished, e.RunFinished)
+    }
+    moves = Moves()
+    for journal, events in draft.events.items():
+        moves.add(journal, *events)
+    goes_on: set[str] = set()  # threads: each goes on once, whatever has ended there
+    for journal in ended:
+        state = finder(view)(journal)
+        assert state is not None
+        if state.thread not in view.states:
+            raise Widen(state.thread)
+        talk = thread_of(view, state.thread)
+        if not talk.head:
+            continue
+        if (words := _last_words(state, talk, ended[journal])) is not None:
+            moves.add(talk.journal, words)
+        stopped = bool(view.switches) or talk.journal in goes_on
+        goes_on.add(talk.journal)
+        after_end(moves, talk, finder(view), new=new, ended=journal, stopped=stopped)
+    return drafted(view, moves, covered=covered, note=draft.note) if ended else draft
+
+
+async def look_after(submit: Submitting, ids: Ids, thread: str) -> Iterable[str]:
+    """Do what a crash or a kill has left undone in a thread; gives the runs to be driven.
+
+    ``submit`` is the caller's own way to the store. This function does not wait for a store that
+    is away: a sweep looks again later, and a person hears of it.
+    """
     new = RUN_PREFIX + ids()
 
     def decided(agent: str, view: View) -> Draft:
@@ -164,7 +206,7 @@ async def look_after(store: Store, ids: Ids, thread: str) -> Iterable[str]:
         waits = front is not None and is_spoken_to(talk, front)
         return drafted(view, moves, covered=agent, note=talk.front if waits else "")
 
-    done = await transact(store.submit, ids, (thread,), decided, thread=thread)
+    done = await transact(submit, ids, (thread,), decided, thread=thread)
     return [*begun_in(done), *filter(None, [done.note])]
 
 
@@ -173,32 +215,36 @@ def _last_words(run: RunState, talk: ThreadState, ended: e.RunFinished) -> Said 
     if run.aside_of:
         result = values.decode(bytes(ended.result))
         answer = result if isinstance(result, str) else ""
-        text = f"I could not answer that: {ended.error}" if ended.error else answer
-        return Said(run=run.journal, text=text, kind="aside") if text else None
+        said = f"I could not answer that: {ended.error}" if ended.error else answer
+        if not said:
+            return None
+        words = text(said, ASIDE_MAX)
+        return Said(run=run.journal, text=words, kind="aside", untrusted=run.untrusted)
     beside = talk.front not in {"", run.journal}
     if not (run.parent or beside):
         return None
-    text = _report(run.brief, ended, bytes(ended.result), REPORT_MAX)
-    return Said(run=run.journal, text=text, kind="report", to=run.parent)
+    told = _report(run.brief, ended, bytes(ended.result), REPORT_MAX)
+    return Said(run=run.journal, text=told, kind=REPORT, to=run.parent, untrusted=run.untrusted)
 
 
-async def read_report(store: Store, said: Said) -> str:
+async def read_report(journals: JournalClient, said: Said) -> str:
     """A report for the run that waits for it: its end may be what matters."""
     if not said.text.endswith(CUT):
         return said.text
     try:
-        state = await store.load(said.run)
+        state = await journals.load(said.run)
     except JournalNotFound:  # it has ended long ago, and was purged
         return said.text
     assert isinstance(state, RunState)
-    ended = await end_of(store, state)
-    return _report(state.brief, ended, await result_of(store, ended), REPORT_READ_MAX)
+    ended = await end_of(journals, state)
+    return _report(state.brief, ended, await result_of(journals, ended), REPORT_READ_MAX)
 
 
 def _report(brief: str, ended: e.RunFinished, given: bytes, most: int) -> str:
-    """How it ended and what came of it, not too long; the whole of it is in its journal."""
+    """Say how a run ended and what came of it, not too long; the whole of it is in its journal."""
     result = values.decode(given)
     shown = result if isinstance(result, str) else given.decode()
     told = ended.error or ("" if result is None else shown)
     cut = told if len(told) <= most else f"{told[:most]}{CUT}"
-    return f"{ended.outcome.capitalize()}: {brief}." + (f" {cut}" if cut else "")
+    named = text(brief, REPORT_READ_MAX)
+    return f"{ended.outcome.capitalize()}: {named}." + (f" {cut}" if cut else "")

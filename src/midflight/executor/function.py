@@ -7,19 +7,18 @@ does not help it is left behind: no line of it runs again.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Coroutine
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
 from midflight.errors import SourceGone
 from midflight.executor import values
-from midflight.executor.calls import being_ended
 from midflight.executor.detach import detachable
+from midflight.executor.foreign import being_ended, ends_us, tamed, traceback_of
 from midflight.executor.forking import settle_with_the_past
 from midflight.run import Redirected, Signal
+from midflight.tools.secret import clean_logger
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 UNWIND_S: Final = 5.0  # what a function has for its own clean-up before it is abandoned
 CANCELLED_S: Final = 1.0  # and what it has after a cancel
 
-log: Final = logging.getLogger(__name__)
+log: Final = clean_logger(__name__)
 
 
 class AgentCall:
@@ -58,7 +57,7 @@ class AgentCall:
         self.ended = None
 
     def abandon(self) -> None:
-        """Whatever still runs of it is not resumed."""
+        """Leave the function behind: whatever still runs of it is not resumed."""
         self._abandoned = True
 
     async def _call(self, context: Any) -> None:
@@ -71,21 +70,35 @@ class AgentCall:
             if not isinstance(calling, Coroutine):
                 raise TypeError(f"agent {driver.agent.name} has to be an async def, and is not")
             value = await detachable(calling, lambda: self._abandoned)
-            self.ended = values.encode_result(driver.agent.name, value)
+            self.ended = values.encode_result("", value)
         except asyncio.CancelledError as error:
             if being_ended():
                 raise
             self.ended = driver.course.told or error  # ours, or its own
-        except BaseException as error:  # noqa: BLE001 - the edge of the agent's own code
-            self.ended = _unwrapped(error)
+        except BaseException as error:  # the edge of the agent's own code
+            if ends_us(tamed(error), self._task):  # in no variable: it would keep this frame
+                raise
+            self.ended = self._own(_unwrapped(tamed(error)))
         finally:
             self.running = False
             if driver.course.heard != driver.course.number:
                 self.redirected(driver.replay.brief)
             driver.log.stir()
 
+    def _own(self, error: BaseException) -> BaseException:
+        """Return how the function ended; a signal that nobody has given it is a failure.
+
+        After a signal of ours it is called again, and after one of its own it would be for ever.
+        """
+        course = self._driver.course
+        if not isinstance(error, Signal) or course.signalled or course.told is not None:
+            return error
+        name = type(error).__name__
+        failed = RuntimeError(f"{name} was raised by the agent's function, and only Midflight may")
+        return failed.with_traceback(error.__traceback__)
+
     def report_failure(self) -> None:
-        """The journal keeps one line of it; who has written the function needs the place."""
+        """Log where the function has failed: the journal keeps only one line of the error."""
         error, driver = self.ended, self._driver
         if not isinstance(error, BaseException):
             return
@@ -94,11 +107,7 @@ class AgentCall:
             gone = {**about, "action": "source_gone", "source": error.source}
             log.warning("Fork %s has failed: %s", driver.run, error, extra=gone)
             return
-        where = error.__traceback__
-        while where is not None and where.tb_next is not None and _is_ours(where):
-            where = where.tb_next  # begins with the function's own lines
-        exc_info = (type(error), error, where)
-        log.error("The agent's function has failed", extra=about, exc_info=exc_info)
+        log.error("The agent's function has failed\n%s", traceback_of(error), extra=about)
 
     async def unwind(self) -> None:
         """Wait for the function to end; one that does not is abandoned."""
@@ -126,10 +135,6 @@ class AgentCall:
         """It has not ended in time."""
         self._late = True
         self._driver.log.stir()
-
-
-def _is_ours(place: TracebackType) -> bool:
-    return str(place.tb_frame.f_globals.get("__name__", "")).startswith("midflight.executor.")
 
 
 def _unwrapped(error: BaseException) -> BaseException:

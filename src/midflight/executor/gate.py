@@ -1,6 +1,6 @@
 """The gate: whether anything of a run may begin now, and the wait until it may.
 
-Everything that starts passes here, a step and a call of the function that is none: nothing begins
+Everything that starts passes here, a step as well as any other call of the function: nothing begins
 while the run is held, belongs to somebody else, or is not yet where it was before a restart.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """One run's gate. ``waiting`` counts who wants to begin something and may not yet."""
+    """One run's gate. ``waiting`` counts the calls that want to begin something and may not yet."""
 
     __slots__ = ("_driver", "waiting")
 
@@ -27,7 +27,7 @@ class Gate:
 
     @property
     def moves(self) -> bool:
-        """Whether the run is driven here, and nothing holds it."""
+        """True while the run is driven here, and nothing holds it."""
         driver = self._driver
         state = driver.log.state
         return (
@@ -38,21 +38,21 @@ class Gate:
         )
 
     def _moves(self, course: int) -> bool:
-        """Whether it moves, and a call on this course has nothing to be told."""
+        """Return whether the run moves, and a call on this course has nothing to be told."""
         return not self._driver.course.is_told(course) and self.moves
 
     def may_start(self, course: int, *, replaying: bool = False) -> bool:
-        """Whether something may begin now; a read that is repeated waits for no other record."""
+        """Return whether something may begin now; a repeated read waits for no other record."""
         driver = self._driver
         there = replaying or (not driver.replay.unfinished and driver.guards.fresh)
         return there and self._moves(course)
 
     def may_ask(self, course: int) -> bool:
-        """Whether a new question may be asked: the function is where it was, and moves."""
+        """Return whether a new question may be asked: the function is where it was, and moves."""
         return self._moves(course) and not self._driver.replay.unfinished
 
     def movable(self, course: int, *, replaying: bool = False) -> bool:
-        """Whether somebody at the gate has something to do: start, or be told."""
+        """Return whether a call at the gate has something to do: start, or be told."""
         told = self._driver.course.is_told(course)
         return told or self.may_start(course, replaying=replaying)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from midflight.errors import InvalidRequest
-from midflight.executor import stale
+from midflight.executor import foreign, given, stale
+from midflight.executor.helping import look
 from midflight.guards import Age, Guard
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
@@ -19,13 +21,16 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 LOOK_S: Final = 10.0  # what takes longer to look at cannot be checked here
+STOPS_S: Final = 1.0  # to end in after that: a look changes nothing, and is left behind
+LOOK_MAX: Final = 10_000  # characters of a look: a digest is enough, and no more is compared
+CHANGED_MAX: Final = 2_000  # characters of what a guard says about a change
 NAMED_S: Final = 0.25  # what a function has to name its guards again, once it wants to go on
 NAMED_PARTS: Final = 5  # of that time; of one in which the process was busy only a part is lost
 NOTED_IN: Final = {Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.PAUSED}
 
 
 class Guards:
-    """What the function has said it relies on."""
+    """The guards on what the function has said it relies on."""
 
     __slots__ = ("_calls", "_checking", "_driver", "_fresh", "_live", "_returns")
 
@@ -39,17 +44,17 @@ class Guards:
 
     @property
     def any(self) -> bool:
-        """Whether the run relies on anything."""
+        """True if the run relies on anything."""
         return bool(self._driver.log.state.guards)
 
     @property
     def fresh(self) -> bool:
-        """Whether everything was looked at since the run has come back."""
+        """True if everything was looked at since the run has come back."""
         return self._fresh or not self.any
 
     @property
     def due(self) -> bool:
-        """Whether somebody must look at them before anything begins."""
+        """True if somebody must look at the guards before anything begins."""
         return not self.fresh and not self._checking
 
     def look_again(self) -> None:
@@ -80,10 +85,10 @@ class Guards:
             return
         if not driver.replay.unfinished:  # or it would wait for what comes after it
             await driver.gate.wait(course)
-        look = await self._look(guard)
-        if not look:
+        seen = await self._look(guard)
+        if not seen:
             raise InvalidRequest(f"guard {name}: its look is empty. It was not noted.")
-        await self._note(guard, look)
+        await self._note(guard, seen)
 
     async def _note(self, guard: Guard, look: str, why: str = "") -> None:
         driver = self._driver
@@ -99,12 +104,17 @@ class Guards:
         await driver.log.decide(note)
 
     async def _look(self, guard: Guard) -> str:
-        with anyio.move_on_after(LOOK_S):
-            return await guard.look(self._driver.clock())
-        raise TimeoutError(f"guard {guard.name}: nothing seen within {LOOK_S:g} s")
+        see = partial(guard.look, self._driver.clock())
+        seen: str = await self._see(see, f"guard {guard.name}: nothing seen within {LOOK_S:g} s")
+        given.text(f"guard {guard.name}", "how it looks", seen, LOOK_MAX)
+        return seen
+
+    async def _see(self, see: Callable[[], Awaitable[str]], too_late: str) -> Any:
+        driver = self._driver
+        return await look(driver, see, within=LOOK_S, stops_within=STOPS_S, too_late=too_late)
 
     async def _seen(self, guard: Guard | None) -> str:
-        """How it looks now; ``ACCEPTED`` where that cannot be told."""
+        """Return how a guarded thing looks now; ``ACCEPTED`` where that cannot be told."""
         try:
             return (await self._look(guard) if guard else "") or stale.ACCEPTED
         except Exception:  # noqa: BLE001 - a user's code, and nobody has to see it
@@ -146,7 +156,7 @@ class Guards:
                 return
 
     async def intact(self) -> dict[str, str]:
-        """Which guards are as they were noted; the others say what is different."""
+        """Return what is different about each guard; empty for one that is as it was noted."""
         names = list(self._driver.log.state.guards)
         found = dict.fromkeys(names, "")
 
@@ -168,15 +178,16 @@ class Guards:
             return ""
         if guard is None:
             return "cannot be checked here"
+        too_late = f"nothing seen within {LOOK_S:g} s"
+        see = partial(guard.changed, before, self._driver.clock())
         try:
-            with anyio.move_on_after(LOOK_S):
-                return await guard.changed(before, self._driver.clock())
+            return foreign.text(await self._see(see, too_late), CHANGED_MAX)
         except Exception as error:  # noqa: BLE001 - a user's code: what it cannot say has changed
-            return f"cannot be checked ({type(error).__name__}: {error})"
-        return f"cannot be checked (nothing seen within {LOOK_S:g} s)"
+            why = too_late if str(error) == too_late else foreign.words(error)
+            return f"cannot be checked ({why})"
 
     async def hold_unless(self, names: Iterable[str], found: Mapping[str, str]) -> bool:
-        """Whether all of these are intact; otherwise the run is held, and asks."""
+        """Return whether all of these are intact; otherwise hold the run, which asks then."""
         changed = {name: found[name] for name in names if found[name]}
         if changed:
             await self._hold(changed)
@@ -187,7 +198,7 @@ class Guards:
         await stale.hold_for_guards(self._driver, changed, looks)
 
     async def hold_if_changed(self) -> bool:
-        """Whether something that the function has named again is not as it was; then it is held."""
+        """Hold the run if a guard that the function has named again has changed; return whether."""
         found = {} if self.fresh else await self.intact()
         return not await self.hold_unless(self._live.keys() & found.keys(), found)
 

@@ -1,7 +1,7 @@
-"""What the journal already knows of a function's steps, by their identity.
+"""The journal's knowledge of a function's steps, by their identity.
 
-Fed with every event of the run in order, and with those of the run that it was forked from. How
-the function finds its way through all this again is in ``replay``.
+It hears every event of the run in order, and those of the run that it was forked from. ``replay``
+shows how the function finds its way through all this again.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ import msgspec
 from msgspec import Raw, Struct
 
 from midflight.executor.circles import Circles
+from midflight.executor.cuts import ABORTED, Cut
 from midflight.executor.entry import Entry, Told
+from midflight.executor.values import DIGEST_BYTES
+from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel import machine
-from midflight.kernel.decide import WITHDRAWN
+from midflight.kernel.decide import HANDED_OVER, WITHDRAWN
+from midflight.kernel.identities import KEYED
 from midflight.kernel.phases import Effect, Outcome
-from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
-from midflight.kernel.state import LOST
+from midflight.kernel.record import NULL, Blob, Earlier, Event, Recorded, Who
+from midflight.kernel.state import LOST, UNTRUSTED
 
 REDIRECTED: Final = "redirected"
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
-KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
+ASKED_BY_IT: Final = (*OF_THE_FUNCTION, f"{HANDED_OVER}:")  # all questions of the function itself
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -38,17 +42,25 @@ class Record(Struct, frozen=True, gc=False):
     left: str = ""
 
 
+class Moment(Struct, frozen=True, gc=False):
+    """The time at which something came on record: the store's stamp, and the steady clock then."""
+
+    at: float
+    heard: float
+
+
 class Answered(Struct, frozen=True):
-    """How a question ended: with a person's payload, or closed without one."""
+    """The end of a question: with a person's payload, or closed without one."""
 
     at: float
     payload: Raw = NULL
     who: Who | None = None
     closed: str = ""
+    position: int = 0
 
     @property
     def by(self) -> str:
-        """Who answered; empty when nobody did."""
+        """The name of the person who answered; empty when nobody did."""
         return self.who.by if self.who else ""
 
 
@@ -71,6 +83,8 @@ class Heard:
     outcomes: dict[int, Record] = field(default_factory=dict)  # of attempts done, all of them
     undoing: dict[int, None] = field(default_factory=dict)  # effects whose undo may have done some
     unclaimed: set[str] = field(default_factory=set)
+    left_over: dict[str, None] = field(default_factory=dict)  # on record, need not be asked for
+    taken_over: dict[Earlier, str] = field(default_factory=dict)  # effects, by which step
     brief: str = ""
     profile: str = ""
     now: float = 0.0  # the time of the last thing the function has learnt
@@ -87,14 +101,19 @@ class Heard:
     spawned: dict[str, e.ChildSpawned] = field(default_factory=dict)
     children_ended: dict[str, tuple[float, str]] = field(default_factory=dict)  # when and how
     timers: dict[str, int] = field(default_factory=dict)  # how often each was set
+    set_at: dict[str, Moment] = field(default_factory=dict)  # when each timer was set last
+    asked_at: dict[int, Moment] = field(default_factory=dict)  # questions that expire
     texts: dict[str, str] = field(default_factory=dict)  # what steps without a record have said
     circles: Circles = field(default_factory=Circles)
+    asked_before: dict[str, e.QuestionOpened] = field(default_factory=dict)  # those questions
     calls: int = 0  # that the function has made since its start
     notices: list[tuple[float, str]] = field(default_factory=list)
     scope: int = 0  # the last snapshot
     redirected_at: int = 0  # the last time it was entered again with another brief
+    digest_bytes: int = DIGEST_BYTES  # in the identities of steps; shorter in older journals
     seed: str = ""  # of the chances that the function begins with
     new_seeds: dict[str, str] = field(default_factory=dict)  # after another run's last step: next
+    _entered: bool = False
     _unlike: int = 0  # from here on what is not reusable is another step than before
     _forked: bool = False
     _latest: str = ""
@@ -102,7 +121,8 @@ class Heard:
     _doubts: dict[str, int] = field(default_factory=dict)
     _undos: dict[int, int] = field(default_factory=dict)
     _begun: dict[int, Begun] = field(default_factory=dict)
-    lost_at: dict[int, float] = field(default_factory=dict)  # attempts whose worker was lost
+    unknown_at: dict[int, Moment] = field(default_factory=dict)  # attempts that are in doubt
+    cuts: dict[int, Cut] = field(default_factory=dict)  # attempts that a person has stopped
     _by_step: dict[str, list[int]] = field(default_factory=dict)
     _occurrences: dict[str, int] = field(default_factory=dict)
     _free: dict[str, list[int]] = field(default_factory=dict)  # turns that were taken and not used
@@ -122,7 +142,10 @@ class Heard:
                     event.error,
                 )
                 self._doubts.pop(event.step, None)
-                self.circles.note(event, event.step, bool(event.error))
+                if event.earlier is None:
+                    self.circles.note(event, event.step, bool(event.error))
+                else:
+                    self.taken_over[msgspec.structs.replace(event.earlier, label="")] = event.step
                 self.texts.pop(event.step, None)
             case e.AttemptStarted(tool=machine.TRIAGE):
                 pass  # beside the function, which never learns of it
@@ -142,6 +165,7 @@ class Heard:
                 self.records[event.step] = Record(position, found.at, "")
             case e.TimerSet():
                 self.timers[event.name] = self.timers.get(event.name, 0) + 1
+                self.set_at[event.name] = Moment(found.at, steady())
             case e.MessagesTaken():
                 self.taken[event.step] = event
                 self.records[event.step] = Record(position, found.at, "")
@@ -162,12 +186,14 @@ class Heard:
                 self._hear_course(found)
 
     def _hear_course(self, found: Recorded) -> None:
-        """Where the function starts from, and what it is told on the way."""
+        """Note where the function starts from, and what it is told on the way."""
         event, position = found.event, found.position
         match event:
             case e.RunCreated():
                 self._created(event, found)
             case e.RunEntered():
+                if not self._entered:
+                    self._entered, self.digest_bytes = True, event.digest_bytes
                 forked = self._forked and event.why != REDIRECTED
                 at = self.entry.at if forked else found.at  # or it would see another time
                 self.entry = Entry(position, self._latest, self._latest_profile, at)
@@ -182,8 +208,9 @@ class Heard:
                     Told(position, event.brief, calls, event.after, self._latest_profile, doubts)
                 )
             case e.RecordsDropped():
-                self.entry.excuse(event.steps)
+                self.entry.excuse(event.steps, take_over=event.take_over)
                 self.unclaimed.difference_update(event.steps)
+                self.left_over.update(dict.fromkeys(event.steps))
             case e.StateSaved():
                 self._start_from(event, found)
             case e.UndoStarted() | e.UndoSettled():
@@ -208,7 +235,7 @@ class Heard:
             self.undoing.pop(self._undos[event.undo], None)
 
     def _hear_notices(self, event: Event, at: float) -> None:
-        if isinstance(event, e.NoticeGiven):
+        if isinstance(event, e.NoticeGiven) and event.kind != UNTRUSTED:  # that, it says itself
             self.notices.append((at, event.text))
             if event.kind.startswith("stuck"):
                 self.circles.nudged()
@@ -216,8 +243,10 @@ class Heard:
             self.circles.forget()
 
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
+        carried, counting = self._not_asked_for(), self.entry.counting
         self.state, self.scope = event, found.position
         self.entry = Entry(found.position, self._latest, self._latest_profile, found.at)
+        self.entry.carried, self.entry.counting = carried, counting
         self.learn(found.at)
         self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
         self.new_seeds.clear()
@@ -225,6 +254,19 @@ class Heard:
         self.questions.clear()
         self.timers.clear()
         self._begin_counting()
+
+    def _not_asked_for(self) -> dict[str, None]:
+        """Effects that were left over before a snapshot: it settles nothing about them."""
+        entry = self.entry
+        carried = entry.carried | entry.excused
+        if self.redirected_at > self.scope:
+            of_the_earlier_brief = (
+                step
+                for step, attempts in self._by_step.items()
+                if self.scope < attempts[0] < entry.position and step not in entry.reused
+            )
+            carried |= dict.fromkeys(of_the_earlier_brief)
+        return carried
 
     def _hear_question(
         self,
@@ -234,19 +276,24 @@ class Heard:
         match event:
             case e.QuestionOpened():
                 self.asked[found.position] = event
+                if event.expires_at is not None:
+                    self.asked_at[found.position] = Moment(found.at, steady())
                 if event.kind == "stale":
                     self.stale_question = found.position
                 if event.step:
                     self.questions[event.step] = found.position
             case e.QuestionAnswered():
-                given = Answered(found.at, event.payload, event.who)
-                none = Answered(found.at, closed=f"declined by {event.who.by}")
+                at, place = found.at, found.position
+                given = Answered(at, event.payload, event.who, position=place)
+                none = Answered(at, closed=f"declined by {event.who.by}", position=place)
                 self.answers[event.question] = none if event.declined else given
             case e.QuestionClosed():
-                self.answers.setdefault(event.question, Answered(found.at, closed=event.why))
+                closed = Answered(found.at, closed=event.why, position=found.position)
+                self.answers.setdefault(event.question, closed)
                 asked = self.asked.get(event.question)
                 if asked is not None and event.why.startswith(WITHDRAWN):
                     self.questions.pop(asked.step, None)
+                    self.unclaimed.discard(asked.step)
 
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
         begun = self._begun.get(event.attempt)
@@ -258,8 +305,8 @@ class Heard:
         )
         if done:
             self.outcomes[begun.position] = record
-        if event.error in LOST:
-            self.lost_at[begun.position] = found.at
+        if event.outcome is Outcome.UNKNOWN:
+            self.unknown_at[begun.position] = Moment(found.at, steady())
         if step in self.records:
             return
         self._doubts.pop(step, None)
@@ -273,11 +320,14 @@ class Heard:
             self.texts.pop(step, None)
         elif event.outcome is Outcome.UNKNOWN:
             self._doubts[step] = begun.position
+            if event.error.startswith(ABORTED):
+                text = self.texts.get(step, "")
+                self.cuts[begun.position] = Cut(event.error, found.at - begun.at, text)
         else:
             self.unclaimed.discard(step)  # told late: there is nothing any more to be asked for
 
     def inherit(self, run: str) -> None:
-        """What was heard so far is another run's: its results are at hand, its doubts its own."""
+        """Take what was heard so far as another run's: keep its results, and forget its doubts."""
         own = {step: record.position for step, record in self.records.items() if record.position}
         if own:
             self.new_seeds[max(own, key=own.__getitem__)] = run
@@ -289,20 +339,27 @@ class Heard:
             step: msgspec.structs.replace(record, position=0)
             for step, record in self.records.items()
         }
-        self.given_before |= {
-            step: self.answers[question]
+        taken_over = {
+            step: question
             for step, question in self.questions.items()
             if step.startswith(OF_THE_FUNCTION)
             and question in self.answers
             and self.answers[question].by
         }
+        self.given_before |= {step: self.answers[at] for step, at in taken_over.items()}
+        self.asked_before |= {step: self.asked[at] for step, at in taken_over.items()}
         for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
             forgotten.clear()
         for heard in (
-            self.lost_at,
+            self.unknown_at,
+            self.cuts,
+            self.asked_at,
+            self.set_at,
             self._by_step,
             self.texts,
             self.outcomes,
+            self.left_over,
+            self.taken_over,
         ):
             heard.clear()
         self.notices.clear()

@@ -1,4 +1,4 @@
-"""Undos and checks, called as tools are, and waited for so long and no longer.
+"""Calls undos and checks as tools are called, and waits for them so long and no longer.
 
 A blocking one runs in a thread, which nobody can end. After its time nobody waits for it either,
 and what is said about it then says that it may still be at work.
@@ -6,46 +6,134 @@ and what is said about it then says that it may still be at work.
 
 from __future__ import annotations
 
-import contextvars
-import functools
-import inspect
-import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
-from midflight.kernel.phases import Effect
-from midflight.tools.base import Tool
+import anyio
+import anyio.lowlevel
 
+from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
+from midflight.executor.foreign import Unknowable, words
+from midflight.kernel.phases import Effect, Phase
+from midflight.tools.base import Tool, runs_of
 
-class StillAtWork(Exception):
-    """A blocking function has not ended in its time."""
-
-
-def helper(name: str, function: Callable[..., Any], timeout: float) -> Tool:
-    """An undo or a check as a tool, which has ``timeout`` seconds."""
-    if inspect.iscoroutinefunction(function):
-        return Tool(name=name, function=function, effect=Effect.READ, timeout=timeout)
-    bounded = functools.partial(_in_time, function, timeout)
-    return Tool(name=name, function=bounded, effect=Effect.READ, runs="thread")
+if TYPE_CHECKING:
+    from midflight.executor.drive import Driver
 
 
-def _in_time(function: Callable[..., Any], timeout: float, *args: Any) -> Any:
-    """Call it in a thread of its own, so that ours need not wait for ever."""
-    result: list[Any] = []
-    failure: list[BaseException] = []
-    context = contextvars.copy_context()
+class LookStopped(Exception):
+    """Raised when nobody wants to know any more how something looks."""
 
-    def call() -> None:
+
+def helper(name: str, function: Callable[..., Any], of: Tool) -> Tool:
+    """An undo or a check of a tool, as a tool that has as much time as that."""
+    return Tool(
+        name=name,
+        function=function,
+        effect=Effect.READ,
+        runs=runs_of(function),
+        timeout=of.timeout,
+        stops_within=of.stops_within,
+    )
+
+
+async def call_apart(call: Call) -> Ending:
+    """Make a call in a task of its own, which ends with it.
+
+    A function that has to be left behind leaves its cancel scopes open in the task that called it.
+    """
+    endings: list[Ending] = []
+
+    async def make() -> None:
+        endings.append(await call.run())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(make)
+    return endings[0]
+
+
+async def run_helper(
+    driver: Driver, call: Call, is_unwanted: Callable[[], bool], patience: float = 0.0
+) -> Ending:
+    """Make a call that is told to end when this process ends, or once it is unwanted.
+
+    Then it has so many seconds of ``patience`` to end by itself.
+    """
+
+    async def abort() -> None:
+        await driver.log.until(is_unwanted)
+        await anyio.sleep(patience)
+        while not call.running:  # it begins in a moment, or has ended and we are cancelled
+            await anyio.lowlevel.checkpoint()
+        call.abort("stopped", hurry=True)
+
+    driver.helpers.add(call)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(abort)
+            ending = await call_apart(call)
+            tasks.cancel_scope.cancel()
+    finally:
+        driver.helpers.discard(call)
+    return ending
+
+
+def is_hurried(driver: Driver) -> bool:
+    """Return whether the run is to end at once: it was killed, or cancelled with ``now``."""
+    state = driver.log.state
+    killed = driver.lost and not state.driver
+    return killed or (state.phase is Phase.CANCELLING and state.cancel_now)
+
+
+async def look(
+    driver: Driver,
+    see: Callable[[], Awaitable[Any]],
+    *,
+    within: float,
+    stops_within: float,
+    too_late: str,
+    is_unwanted: Callable[[], bool] | None = None,
+    patience: float = 0.0,
+) -> Any:
+    """Return what code of others sees. It only looks, so it may be left behind.
+
+    Raises what that code raises, as an ordinary ``Exception``; ``TimeoutError(too_late)`` if it has
+    seen nothing ``within`` so many seconds; ``LookStopped`` once it is unwanted. A caller that is
+    cancelled meanwhile waits ``stops_within`` seconds for its end, and no longer.
+    """
+    looking = Tool(
+        name="look",
+        function=see,
+        effect=Effect.READ,
+        runs="async",
+        timeout=within,
+        stops_within=stops_within,
+    )
+    call = Call(looking, (), {}, driver.alarms)
+    unwanted = is_unwanted or (lambda: is_hurried(driver))
+    if unwanted() and not patience:
+        raise LookStopped
+    endings: list[Ending] = []
+
+    async def make(ended: anyio.Event) -> None:
+        with anyio.CancelScope(shield=True):  # or anyio would cancel a deaf one again and again
+            endings.append(await run_helper(driver, call, unwanted, patience))
+        ended.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(make, ended := anyio.Event())
         try:
-            result.append(context.run(function, *args))
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
-            failure.append(error)
-
-    thread = threading.Thread(target=call, name="midflight-helper", daemon=True)
-    thread.start()
-    thread.join(timeout)
-    if failure:
-        raise failure[0]
-    if not result:
-        raise StillAtWork(f"it did not end within {timeout:g} s and may still be at work")
-    return result[0]
+            await ended.wait()
+        finally:
+            call.abort("not waited for any more", hurry=True)
+    match endings[0]:
+        case Returned(value=value):
+            return value
+        case Raised() if call.timed_out:
+            raise TimeoutError(too_late)
+        case Raised(error=Exception() as error):
+            raise error
+        case Raised(error=error):
+            raise Unknowable(words(error)) from error
+        case Aborted():
+            raise LookStopped

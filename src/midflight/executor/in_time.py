@@ -1,4 +1,4 @@
-"""A tool goes on only while it has time.
+"""Lets a tool go on only while it has time.
 
 Its timer is not enough where the whole process was stopped, or the machine slept: what the tool
 waited for may have come before that, and then its next line is run on waking, before any timer.
@@ -12,18 +12,24 @@ from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
+from midflight.executor.detach import abandon, innermost_scope
 from midflight.inputs import steady
 
 
 @types.coroutine
 def in_time(
-    work: Coroutine[Any, Any, Any], until: float, is_late: Callable[[], bool]
+    work: Coroutine[Any, Any, Any],
+    until: float,
+    is_late: Callable[[], bool],
+    is_left: Callable[[], bool] = lambda: False,
 ) -> Generator[Any, Any, Any]:
     """Await it; what would go on after ``until``, by the steady clock, is cancelled there.
 
-    ``is_late`` has a say: not what is being ended already, which may take its time for that.
+    ``is_late`` has a say: not what is being ended already, which may take its time for that. Once
+    ``is_left()``, the next exception ends us and not the work, which is not resumed any more.
     """
     error: BaseException | None = None
+    begun_in = innermost_scope()
     if steady() >= until and is_late():
         work.close()
         raise CancelledError
@@ -39,7 +45,10 @@ def in_time(
             except GeneratorExit:
                 work.close()
                 raise
-            except BaseException as raised:  # noqa: BLE001 - it is for the work to hear
+            except BaseException as raised:
+                if is_left():
+                    abandon(work, begun_in)
+                    raise
                 error = raised
             else:
                 if steady() >= until and is_late():

@@ -1,19 +1,21 @@
-"""What an effect leaves behind: seen right after it, and again before it is undone.
+"""The look of what an effect leaves behind: right after it, and again before it is undone.
 
-If it looks different then, others have been there, and their work is not touched.
+If it looks different then, others have changed it, and their work is not touched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import anyio
 from msgspec import Raw
 
 from midflight.executor import values
+from midflight.executor.helping import look
 from midflight.guards import Fingerprint
-from midflight.tools.base import Performed, Tool
+from midflight.kernel.phases import Phase
+from midflight.tools.base import EffectRecord, Tool
 from midflight.tools.secret import from_stored
 
 if TYPE_CHECKING:
@@ -21,38 +23,65 @@ if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 LOOK_S: Final = 10.0
+HURRY_S: Final = 1.0  # what a look has in a run that is to end at once
 UNSEEN: Final = "?"  # the tool says what it leaves, and that could not be seen
 
 
-def performed(driver: Driver, attempt: int, result: object, left: str = "") -> Performed:
-    """What an undo, a check or a look is told about an attempt: as it is on record."""
+def performed(driver: Driver, attempt: int, result: object, left: str = "") -> EffectRecord:
+    """Return the record of an attempt for its undo, its check or a look."""
     begun = driver.replay.begun(attempt).event
     given = from_stored(values.decode(begun.input) or {})
     args, kwargs = given.get("args", []), given.get("kwargs", {})
-    return Performed(begun.idempotency_key, args, kwargs, result, left)
+    return EffectRecord(begun.idempotency_key, args, kwargs, result, left)
 
 
 async def fingerprint(step: Step, attempt: int, result: Raw) -> str:
-    """How what the effect has just made looks; empty for a tool that does not say."""
+    """Return how the thing that an effect has just made looks; empty if its tool does not say."""
     if step.tool.leaves is None:
         return ""
     try:
-        return await _look(step.tool, performed(step.driver, attempt, values.decode(result)))
+        done = performed(step.driver, attempt, values.decode(result))
+        return await _look(step.driver, step.tool, done, _is_cancelled_now(step), HURRY_S)
     except Exception:  # noqa: BLE001 - a user's code: the effect is done all the same
         return UNSEEN
 
 
-async def changed_since(tool: Tool, done: Performed) -> str:
+def _is_cancelled_now(step: Step) -> Callable[[], bool]:
+    """Return a test for a cancel in a hurry. A kill does not count: an undo may follow later."""
+    log = step.driver.log
+    return lambda: log.state.phase is Phase.CANCELLING and log.state.cancel_now
+
+
+async def changed_since(
+    driver: Driver, tool: Tool, done: EffectRecord, is_unwanted: Callable[[], bool]
+) -> str:
     """In words why it must not be touched. Raises if that cannot be told now."""
     if tool.leaves is None or not done.left:
         return ""
     if done.left == UNSEEN:
         return "what it left could not be seen then, so nobody knows whether it has changed"
-    return "" if await _look(tool, done) == done.left else "changed by others since"
+    return (
+        ""
+        if await _look(driver, tool, done, is_unwanted) == done.left
+        else "changed by others since"
+    )
 
 
-async def _look(tool: Tool, done: Performed) -> str:
+async def _look(
+    driver: Driver,
+    tool: Tool,
+    done: EffectRecord,
+    is_unwanted: Callable[[], bool],
+    patience: float = 0.0,
+) -> str:
     assert tool.leaves is not None
-    with anyio.move_on_after(LOOK_S):
-        return await Fingerprint(tool.name, partial(tool.leaves, done)).look(0.0)
-    raise TimeoutError(f"what it left could not be seen within {LOOK_S:g} s")
+    seen: str = await look(
+        driver,
+        partial(Fingerprint(tool.name, partial(tool.leaves, done)).look, 0.0),
+        within=LOOK_S,
+        stops_within=tool.stops_within,
+        too_late=f"what it left could not be seen within {LOOK_S:g} s",
+        is_unwanted=is_unwanted,
+        patience=patience,
+    )
+    return seen

@@ -1,4 +1,4 @@
-"""How a function is told things: at every call that it makes on its run, and while that waits."""
+"""Tells a function things: at every call that it makes on its run, and while that call waits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 import anyio
 
 from midflight.executor.drive import Driver
-from midflight.executor.heard import KEYED
 from midflight.executor.replay import Waiting
+from midflight.kernel.identities import KEYED
 from midflight.run import Redirected, Signal
 
 PATIENCE: Final = 3  # signals raised before a function that catches them all waits for ever
@@ -45,7 +45,7 @@ class Listening:
 
     @asynccontextmanager
     async def _turn(self, what: str, called: str) -> AsyncIterator[tuple[str, int]]:
-        """One call that may wait and is no step: its identity, and the course it is made on."""
+        """Make one call that may wait and is not a step; give its identity and its course."""
         driver = self._driver
         identity = driver.replay.identity(what)
         async with self._waiting(identity, called) as call:
@@ -75,5 +75,5 @@ class Listening:
             driver.log.stir()
 
     def _note(self) -> None:
-        """Once more it was told to stop: whether it hears that is up to it, but not for ever."""
+        """Count one more stop that the function was told: it may ignore them, but not for ever."""
         self._signals += self._driver.course.told is not None

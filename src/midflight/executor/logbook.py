@@ -8,43 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-import anyio
-
-from midflight.errors import (
-    JournalConflict,
-    StoreBusy,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnavailable,
-)
+from midflight.errors import JournalConflict, NotReadable, PayloadTooLarge
+from midflight.executor.foreign import mended
+from midflight.executor.journal_client import NOTHING, JournalClient
 from midflight.inputs import Ids
 from midflight.kernel.facts import record
 from midflight.kernel.fold import advance
 from midflight.kernel.record import Event, Fact, Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.base import Append, Committed, Draft, Entry, Store, Submit, View
+from midflight.stores.base import Append, Committed, Draft, Entry, Submit, View
 
-TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)
-"""What somebody may mend while we wait: a switch-over leads to a server that is no primary yet."""
+UNSTORABLE: Final = (NotReadable, PayloadTooLarge)
+"""Errors of an append that no store takes, now or later."""
 
-AGAIN_S: Final = 0.2
-SAY_S: Final = 10.0  # how often it is said that the store still does not take it
 log: Final = logging.getLogger(__name__)
 
 Choose = Callable[[RunState], Sequence[Event]]
-T = TypeVar("T")
-
-
-async def patiently(read: Callable[[], Awaitable[T]]) -> T:
-    """A store that is out of reach for a while must not cost the run its driver."""
-    while True:
-        try:
-            return await read()
-        except TROUBLE:
-            await anyio.sleep(AGAIN_S)
 
 
 class Turn:
@@ -84,12 +66,12 @@ class Turn:
 class Logbook:
     """One run's journal, as its driver holds it."""
 
-    __slots__ = ("_changes", "_ids", "_store", "_turn", "_waiting", "heard", "state")
+    __slots__ = ("_changes", "_ids", "_journals", "_turn", "_waiting", "heard", "state")
 
-    def __init__(self, store: Store, state: RunState, ids: Ids) -> None:
+    def __init__(self, journals: JournalClient, state: RunState, ids: Ids) -> None:
         self.state = state
         self.heard: list[Callable[[Recorded], None]] = []
-        self._store = store
+        self._journals = journals
         self._ids = ids
         self._turn = Turn()
         self._changes = 0
@@ -97,11 +79,11 @@ class Logbook:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being written, so that the state is about to change."""
+        """True while something is being written, so that the state is about to change."""
         return self._turn.taken
 
     def absorb(self, records: Iterable[Recorded]) -> None:
-        """Fold what is new, whoever has brought it, and wake everybody who waits for a change."""
+        """Fold what is new, from any source, and wake everything that waits for a change."""
         news = False
         for found in records:
             if found.journal == self.state.journal and found.position == self.state.head + 1:
@@ -113,16 +95,17 @@ class Logbook:
             self.stir()
 
     def stir(self) -> None:
-        """Something has changed: wake those for whom it is what they wait for.
+        """Note a change: wake those tasks that wait for what is true now.
 
-        Asked here, and not by each in its own task: a step changes things several times, and
-        waking a task only to let it wait again is what a small step would spend its time on.
+        The conditions are tried here, and not by each task itself: a step changes things several
+        times, and waking a task only to let it wait again is what a small step would spend its time
+        on.
         """
         self._changes += 1
         self.ask_again()
 
     def ask_again(self) -> None:
-        """Wake those whose condition holds by now, also by what is in no journal: time, a lease."""
+        """Wake tasks whose condition holds by now, also by what is in no journal: time, a lease."""
         for waiter, ready in tuple(self._waiting.items()):
             if ready():
                 del self._waiting[waiter]
@@ -154,67 +137,89 @@ class Logbook:
                 events = tuple(choose(self.state))
                 if not events:
                     return ()
-                entry = Entry(self.state.journal, self.state.head, events)
-                append = Append(self._ids(), (entry,))
+                decision = Append(self._ids(), (self._entry(events),))
                 try:
-                    done = await self._patiently(self._store.append, append)
+                    done = await self._journals.append(decision, self._chosen_anew(choose))
                 except JournalConflict:
                     await self.catch_up()
                     continue
                 self.absorb(done.records)
                 return done.records
 
+    def _entry(self, events: tuple[Event, ...]) -> Entry:
+        return Entry(self.state.journal, self.state.head, events)
+
+    def _chosen_anew(self, choose: Choose) -> Callable[[Append, bool], Append | None]:
+        """While the store is away time passes, and what was chosen may not fit any more.
+
+        So a decision that was surely not written is chosen again before it is repeated: a deadline
+        counts from now, and nothing is sent if nothing may begin. One that may have been written is
+        repeated as it is. Nothing is repeated once the run has another driver.
+        """
+        head, epoch = self.state.head, self.state.epoch
+
+        def renew(sent: Append, unsure: bool) -> Append | None:
+            if self.state.epoch != epoch:
+                return None
+            if unsure or self.state.head != head:
+                return sent  # the store knows whether it was written, or says that it is too late
+            events = tuple(choose(self.state))
+            return Append(sent.id, (self._entry(events),)) if events else None
+
+        return renew
+
     async def settle(self, fact: Fact, then: Choose | None = None) -> tuple[Recorded, ...]:
         """Record how something ended. A fact never loses: on a conflict the store decides.
 
         ``then`` chooses what follows from it at once, in the same append: no crash falls between.
         """
+        try:
+            return await self._settle(fact, then)
+        except UNSTORABLE as refused:
+            about = {"action": "fact_mended", "run": self.state.journal, "error": str(refused)}
+            log.error("A fact could not be stored as it was; its texts were cut", extra=about)
+            return await self._settle(mended(fact, refused), then)
+
+    async def _settle(self, fact: Fact, then: Choose | None) -> tuple[Recorded, ...]:
         async with self._turn:
             events = _recorded(self.state, fact, then)
             if not events:
                 return ()
             run = self.state.journal
-            append = Append(self._ids(), (Entry(run, self.state.head, events),))
             try:
-                done = await self._patiently(self._store.append, append)
+                done = await self._journals.append(Append(self._ids(), (self._entry(events),)))
             except JournalConflict:
                 request = Submit(self._ids(), (run,), _recording(run, fact, then))
-                done = await self._patiently(self._store.submit, request)
+                done = await self._journals.submit(request)
                 await self.catch_up()
             self.absorb(done.records)
             return done.records
 
-    async def submit(self, request: Submit) -> Committed:
-        """What concerns other journals too is decided by the store; ours is folded again."""
-        async with self._turn:
-            done = await self._patiently(self._store.submit, request)
-            ours = [record for record in done.records if record.journal == self.state.journal]
-            if ours and ours[0].position <= self.state.head + 1:
-                self.absorb(ours)  # not read: a run that has just ended may be purged by now
-            else:
-                await self.catch_up()
-            return done
+    async def submit(self, request: Submit, unless: Callable[[], bool] | None = None) -> Committed:
+        """Have the store decide what concerns other journals too; fold what is new in ours.
 
-    async def _patiently(self, write: Callable[[T], Awaitable[Committed]], what: T) -> Committed:
-        """Repeat it under its id until the store takes it; meanwhile nothing else is written.
-
-        A store that is full, read-only or out of reach for a while must not fail a run, and what a
-        tool has done must not be forgotten for it. Ends with the driver.
+        It takes no turn: another journal may be locked for long, and what concerns only this run
+        must not wait for that. A request that the store does not take is given up when the run has
+        another driver, or when ``unless`` is true.
         """
-        said = float("-inf")
-        while True:
-            try:
-                return await write(what)
-            except TROUBLE as error:
-                if anyio.current_time() - said >= SAY_S:
-                    said = anyio.current_time()
-                    about = {"action": "append_repeated", "run": self.state.journal, "error": error}
-                    log.warning("The store does not take an append; it is repeated", extra=about)
-                await anyio.sleep(AGAIN_S)
+        epoch = self.state.epoch
+
+        def given_up() -> bool:
+            return self.state.epoch != epoch or (unless is not None and unless())
+
+        done = await self._journals.submit(request, given_up)
+        if done is NOTHING:
+            return done
+        ours = [record for record in done.records if record.journal == self.state.journal]
+        if ours and ours[0].position <= self.state.head + 1:
+            self.absorb(ours)  # not read: a run that has just ended may be purged by now
+        else:
+            await self.catch_up()
+        return done
 
     async def catch_up(self) -> None:
         """Fold what the journal has beyond what is known here."""
-        self.absorb(await self._store.read(self.state.journal, after=self.state.head))
+        self.absorb(await self._journals.read(self.state.journal, after=self.state.head))
 
 
 def _recorded(state: RunState, fact: Fact, then: Choose | None) -> tuple[Event, ...]:

@@ -1,4 +1,4 @@
-"""What a driver does next: enter, deliver, pause, wait, finish, evict, leave.
+"""The moves of a driver: enter, deliver, pause, wait, finish, evict, leave.
 
 Each move looks at the state once more inside its decision, on which nothing can have been added
 since: between choosing a move and making it a person may have pressed a button.
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
-from midflight.executor import values
+from midflight.executor import foreign
 from midflight.executor.front import end
 from midflight.executor.heard import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
-from midflight.kernel.identities import RETRY
+from midflight.kernel.identities import RETRY, SETTLE
 from midflight.kernel.phases import ENDS, Cause, Mode, Phase
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
@@ -35,7 +35,8 @@ async def enter(driver: Driver) -> None:
     if log.state.phase is Phase.QUEUED or not log.state.entered:
         mode = Mode(driver.agent.mode)
         told = mode if mode is not log.state.mode else None
-        entered = e.RunEntered(epoch=driver.epoch, mode=told)
+        size = driver.replay.digest_bytes
+        entered = e.RunEntered(epoch=driver.epoch, mode=told, digest_bytes=size)
         await log.decide(lambda s: [entered] if s.phase is Phase.QUEUED and not driver.lost else [])
     elif Cause.DRAIN in log.state.holds:
         lifted = e.HoldLifted(cause=Cause.DRAIN)
@@ -57,7 +58,7 @@ async def deliver(driver: Driver) -> None:
         if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.working.quiet:
             return []
         driver.course.delivering = True
-        given_up = [name for name in state.timers if name.startswith(RETRY)]
+        given_up = [name for name in state.timers if name.startswith((RETRY, SETTLE))]
         asked = [question for question, asks in state.questions.items() if asks.kind not in HELD]
         return [
             *(e.TimerCleared(epoch=driver.epoch, name=name) for name in given_up),
@@ -91,7 +92,7 @@ async def tell_redirect(driver: Driver) -> None:
 
 
 async def pause(driver: Driver) -> None:
-    """Nothing is in flight any more: say so."""
+    """Say that the run is paused, once nothing is in flight any more."""
 
     def paused(state: RunState) -> list[Event]:
         if state.phase is not Phase.PAUSING or driver.lost or not driver.working.quiet:
@@ -102,7 +103,7 @@ async def pause(driver: Driver) -> None:
 
 
 async def wait(driver: Driver) -> None:
-    """Only people can bring it on."""
+    """Say that the run waits, once only people can bring it on."""
 
     def waiting(state: RunState) -> list[Event]:
         moves = state.phase is Phase.RUNNING and not state.pending and not driver.lost
@@ -118,10 +119,9 @@ async def wait(driver: Driver) -> None:
 
 async def wake(driver: Driver) -> None:
     """It has waited long enough without its function: what was answered or is due goes on."""
-    now = driver.clock()
 
     def woken(state: RunState) -> list[Event]:
-        due = [name for name, until in state.timers.items() if until <= now]
+        due = [name for name in state.timers if driver.left_of_timer(name) <= 0]
         cleared = [e.TimerCleared(epoch=driver.epoch, name=name) for name in due]
         return [*driver.wait_over(state), *cleared] if driver.wakes and not driver.lost else []
 
@@ -144,7 +144,7 @@ async def finish(driver: Driver) -> None:
     await driver.attention.stop("its function has ended")
     await compensate(driver)
     failed = isinstance(ended, BaseException)
-    words = values.words(ended) if isinstance(ended, BaseException) else ""
+    words = foreign.words(ended) if isinstance(ended, BaseException) else ""
     result = ended if isinstance(ended, Raw) else NULL
 
     def finished(state: RunState) -> list[Event]:
@@ -163,7 +163,8 @@ async def finish(driver: Driver) -> None:
 
 async def _enter_again(driver: Driver) -> None:
     """It has not caught the redirect: it begins anew, with the new brief and its records."""
-    again = e.RunEntered(epoch=driver.epoch, why=REDIRECTED)
+    size = driver.replay.digest_bytes
+    again = e.RunEntered(epoch=driver.epoch, why=REDIRECTED, digest_bytes=size)
 
     def entered(state: RunState) -> list[Event]:
         moves = state.phase is Phase.RUNNING and not state.pending and not driver.lost
@@ -225,7 +226,7 @@ async def evict(driver: Driver) -> None:
 
 
 async def release(driver: Driver) -> None:
-    """Nothing is left to do."""
+    """Let go of a run in which nothing is left to do."""
     await driver.log.decide(
         lambda s: [e.DriverReleased(epoch=driver.epoch)] if s.driver and not driver.lost else []
     )
@@ -240,14 +241,16 @@ async def hold_for_drain(driver: Driver) -> None:
 
 
 async def close_expired(driver: Driver) -> None:
-    """Nobody has answered in time."""
-    now = driver.clock()
+    """Close the questions that nobody has answered in time."""
 
     def closed(state: RunState) -> list[Event]:
         if state.phase not in {Phase.RUNNING, Phase.WAITING}:
             return []  # time stands still for a run that is held
-        late = [q for q in state.questions.values() if q.expires_at and q.expires_at <= now]
-        closing = [e.QuestionClosed(question=q.position, why="expired") for q in late]
+        left = {question: driver.left_of_question(question) for question in state.questions}
+        late = [
+            question for question, seconds in left.items() if seconds is not None and seconds <= 0
+        ]
+        closing = [e.QuestionClosed(question=question, why="expired") for question in late]
         return [] if driver.lost else list(closing)
 
     await driver.log.decide(closed)

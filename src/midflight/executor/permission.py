@@ -1,4 +1,4 @@
-"""What else must be so before a step begins: the world as it was noted, consent, time to say no."""
+"""Further conditions of a step: the world as it was noted, consent, time to say no."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def permitted(step: Step) -> bool:
-    """Whether the world is as it was and a person agrees, also after waiting for that."""
+    """Return whether the world is as it was and a person agrees, also after waiting for that."""
     if not await _can_rely(step):
         return False
     if step.tool.approval:
@@ -30,7 +30,7 @@ async def permitted(step: Step) -> bool:
 
 
 async def _can_rely(step: Step) -> bool:
-    """Whether what it relies on is as it was noted; otherwise the run is held, and asks."""
+    """Return whether what the step relies on is as noted; otherwise hold the run, which asks."""
     if step.told:  # what it has changed is no change of others, and nobody need agree to it
         return False
     guards, relies_on = step.driver.guards, step.tool.relies_on
@@ -48,16 +48,21 @@ async def _held_back(step: Step) -> None:
     """The window in which a cancel still wins; starts again in full after a pause."""
     driver = step.driver
     while True:
-        until = driver.clock() + step.tool.hold
-        opened = e.WindowOpened(epoch=driver.epoch, step=step.identity, noun=step.noun, until=until)
-        await driver.log.decide(partial(_if_it_starts, step, opened))
-        with anyio.move_on_after(max(0.0, until - driver.clock())):
-            await driver.log.until(lambda: step.told or not step.starts())
-        if step.told or step.starts():
+        opened = await driver.log.decide(partial(_window, step))
+        if opened:
+            with anyio.move_on_after(step.tool.hold):  # in full, however long the store took
+                await driver.log.until(lambda: step.told or not step.starts())
+        if step.told or (opened and step.starts()):
             return
         await step.may_start()
 
 
-def _if_it_starts(step: Step, event: Event, state: RunState) -> list[Event]:
-    starts = step.starts() and not step.told
-    return [*step.driver.wait_over(state), event] if starts else []
+def _window(step: Step, state: RunState) -> list[Event]:
+    """The window counts from when people can see it: its end is chosen anew at each try."""
+    if step.told or not step.starts():
+        return []
+    until = step.driver.time_of_the_store() + step.tool.hold
+    opened = e.WindowOpened(
+        epoch=step.driver.epoch, step=step.identity, noun=step.label, until=until
+    )
+    return [*step.driver.wait_over(state), opened]

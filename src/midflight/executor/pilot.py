@@ -1,6 +1,6 @@
-"""The pilot's judgement: what is to be done next for a run, and until when nothing is.
+"""The pilot's judgement: the move that a run needs next, or until when it needs none.
 
-Functions of a driver and nothing else; what they choose are the moves of ``moves``, ``stale`` and
+These are functions of a driver and nothing else; they choose moves of ``moves``, ``stale`` and
 ``cancel``.
 """
 
@@ -27,7 +27,7 @@ Move = Callable[["Driver"], Awaitable[None]]
 
 
 def next_move(driver: Driver) -> Move | None:
-    """What is to be done now in this state, if anything."""
+    """Return the move that is to be made now in this state, or None."""
     state, function = driver.log.state, driver.function
     if driver.lost:
         return moves.leave
@@ -80,7 +80,7 @@ def _while_resting(driver: Driver) -> Move | None:
 
 
 def _must_look(driver: Driver) -> bool:
-    """Whether something would begin now, if only the world were known to be as it was."""
+    """Return whether something would begin now, if only the world were known to be as it was."""
     return driver.gate.waiting > 0 and driver.guards.due and not driver.replay.unfinished
 
 
@@ -110,7 +110,7 @@ def _calls_for_a_move(driver: Driver) -> bool:
 
 
 def _just_works(driver: Driver) -> bool:
-    """Nobody wants anything, nothing is asked, and the function goes on: no move is to make."""
+    """Return whether no move is due: nothing is wanted or asked, and the function goes on."""
     state, replay = driver.log.state, driver.replay
     plain = state.phase is Phase.RUNNING and driver.function.running and not driver.lost
     heard = not (state.pending or state.holds or state.questions or state.timers)
@@ -121,7 +121,7 @@ def _just_works(driver: Driver) -> bool:
 async def _time_has_passed(driver: Driver) -> None:
     if driver.wakes:
         return
-    if any(until <= driver.clock() for until in _deadlines(driver)):
+    if any(left <= 0 for left in _deadlines(driver)):
         await moves.close_expired(driver)
     elif _astray(driver):
         if driver.replay.give_in_any_order():
@@ -140,8 +140,7 @@ async def _is_still(driver: Driver) -> bool:
 
 
 def _patience(driver: Driver) -> float | None:
-    now = driver.clock()
-    moments = [max(0.0, until - now) for until in _deadlines(driver)]
+    moments = [max(0.0, left) for left in _deadlines(driver)]
     if driver.rests and driver.agent.evict_after is not None:
         moments.append(driver.agent.evict_after)
     if _astray(driver):
@@ -151,12 +150,14 @@ def _patience(driver: Driver) -> float | None:
 
 
 def _deadlines(driver: Driver) -> list[float]:
-    """When this task has to do something. Windows and back-offs are their steps' own."""
+    """In how many seconds this task has to do something. Windows and back-offs are their steps'."""
     state = driver.log.state
     if state.phase not in {Phase.RUNNING, Phase.WAITING}:
         return []
-    found = [q.expires_at for q in state.questions.values() if q.expires_at is not None]
-    return found if driver.function.running else [*found, *state.timers.values()]
+    asked = (driver.left_of_question(question) for question in state.questions)
+    found = [left for left in asked if left is not None]
+    timers = () if driver.function.running else state.timers
+    return [*found, *(driver.left_of_timer(timer) for timer in timers)]
 
 
 def _astray(driver: Driver) -> bool:

@@ -1,7 +1,7 @@
-"""How a step's end comes on record, for good, and what its function is given of it.
+"""Puts a step's end on record, for good, and gives it to the function.
 
-What is on record is what is given, so that this time is like every later one. Whoever began the
-step before us may have told of it meanwhile: a failure of ours does not outdo that.
+The function is given what is on record, so that this time is like every later one. A worker that
+began the step before us may have told of it meanwhile: a failure of ours does not outdo that.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import Raw
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.facts import record as accepted
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import NULL, Event
+from midflight.kernel.phases import Effect, Phase
+from midflight.kernel.record import NULL, Earlier, Event
 from midflight.kernel.state import RunState
 
 if TYPE_CHECKING:
@@ -29,15 +29,29 @@ async def end_wait(step: Step) -> None:
         await log.decide(step.driver.wait_over)
 
 
-async def record(step: Step, result: Raw, error: str, *, cause: BaseException | None = None) -> Raw:
+async def record(
+    step: Step,
+    result: Raw,
+    error: str,
+    *,
+    cause: BaseException | None = None,
+    earlier: Earlier | None = None,
+) -> Raw:
     """Write down how the step ended; raises if that is a failure.
 
-    ``cause`` is what the tool raised: on no record, but a traceback shows where it was. A
-    failure does not outdo what was told of the step meanwhile: then that is given.
+    ``cause`` is what the tool raised: it is not on record, but a traceback shows where it was. A
+    failure does not outdo what was told of the step meanwhile: then that is given. ``earlier`` is
+    the effect whose result it has taken over.
     """
-    epoch = step.driver.epoch
     settled = e.StepSettled(
-        epoch=epoch, step=step.identity, name=step.name, result=result, error=error
+        epoch=step.driver.epoch,
+        step=step.identity,
+        name=step.name,
+        result=result,
+        error=error,
+        earlier=earlier,
+        tool="" if step.tool.effect is Effect.MODEL else step.tool.name,
+        input=NULL if step.tool.effect is Effect.MODEL else step.shown,
     )
     await end_wait(step)  # or the run would not take it
     log = step.driver.log

@@ -16,13 +16,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from midflight.executor.entry import Told
-from midflight.executor.heard import Begun, Heard, Record
+from midflight.executor.heard import ASKED_BY_IT, Begun, Heard, Record
 from midflight.kernel.identities import turn
 from midflight.run import Redirected
 
 
 class Waiting:
-    """A call of the function that waits and is no step; ``course`` is the one it is made on."""
+    """A call of the function that waits and is not a step; ``course`` is the one it is made on."""
 
     __slots__ = ("called", "course", "identity")
 
@@ -46,15 +46,15 @@ class Replay(Heard):
         entry.told = 0
         self.brief, self.profile, self.now = entry.brief, entry.profile, entry.at
         on_record = {step: record.position for step, record in self.records.items()}
-        self.unclaimed = (
-            {
-                step
-                for step, position in (on_record | self._doubts).items()
-                if position > entry.position or step in entry.reused
-            }
-            - entry.excused.keys()
-            - entry.left.keys()
-        )
+        on_record |= self._doubts | self._asked_by_the_function()
+        expected = {
+            step
+            for step, position in on_record.items()
+            if position > entry.position or step in entry.reused
+        }
+        self.unclaimed = expected - entry.excused.keys() - entry.left.keys()
+        not_needed = [*on_record.keys() - expected, *entry.excused, *entry.carried]
+        self.left_over = dict.fromkeys(not_needed)
         waiting = (
             (record.position, step)
             for step, record in self.records.items()
@@ -62,9 +62,21 @@ class Replay(Heard):
         )
         self._order = sorted(waiting, reverse=True)
 
+    def _asked_by_the_function(self) -> dict[str, int]:
+        """Questions of the function itself, and where it learnt the answer."""
+        return {
+            step: self._answered_at(question)
+            for step, question in self.questions.items()
+            if step.startswith(ASKED_BY_IT)
+        }
+
+    def _answered_at(self, question: int) -> int:
+        answer = self.answers.get(question)
+        return answer.position if answer is not None else question
+
     @property
     def unfinished(self) -> bool:
-        """Whether the function is not yet where it was."""
+        """True while the function is not yet where it was."""
         return bool(self.unclaimed) or self.entry.tells
 
     def given(self, step: str) -> Record | None:
@@ -73,20 +85,20 @@ class Replay(Heard):
         if not self._order or self._order[-1][1] != step or entry.left or entry.tells:
             return None
         self._order.pop()
-        self.unclaimed.discard(step)
+        self._is_asked_for(step)
         record = self.records[step]
         self.now = max(self.now, record.at)
         return record
 
     def is_turn_of(self, step: str) -> bool:
-        """Whether a call need not wait: what is on record for it can be given, or nothing is."""
+        """Return whether a call need not wait: its record can be given, or there is no record."""
         if step in self.entry.left or (self.tells and self.is_told(step)):
             return False
         record = self.records.get(step)
         return record is None or (record.position < self.entry.horizon and self.is_next(step))
 
     def is_next(self, step: str) -> bool:
-        """Whether everything that the function had learnt before this was given to it again.
+        """Return whether everything that the function had learnt before this was given to it again.
 
         So what it does in parallel comes to its ends in the order of that time.
         """
@@ -99,6 +111,15 @@ class Replay(Heard):
         kept, self._order = self._order, []
         return bool(kept)
 
+    def _is_asked_for(self, step: str) -> None:
+        self.unclaimed.discard(step)
+        self.left_over.pop(step, None)
+
+    def ask_for_question(self, step: str) -> None:
+        """The function asks a person; a question on record is the one that it asked before."""
+        if self.question_of(step) is not None:
+            self._is_asked_for(step)
+
     def question_of(self, step: str) -> int | None:
         """The question that a step has asked, unless that was after a redirect still to be told."""
         question = self.questions.get(step)
@@ -106,11 +127,11 @@ class Replay(Heard):
 
     @property
     def tells(self) -> bool:
-        """Whether there is a redirect that the function has still to be told."""
+        """True if there is a redirect that the function has still to be told."""
         return self.entry.tells
 
     def redirect_due(self, waiting: Collection[str]) -> bool:
-        """Whether the function has come to where the next redirect was told."""
+        """Return whether the function has come to where the next redirect was told."""
         if not self.entry.tells:
             return False
         told = self.entry.redirects[self.entry.told]
@@ -128,31 +149,34 @@ class Replay(Heard):
         return told
 
     def is_told(self, step: str) -> bool:
-        """Whether a call is one of those that the next redirect is told to."""
+        """Return whether a call is one of those that the next redirect is told to."""
         entry = self.entry
         return entry.tells and step in entry.redirects[entry.told].calls
 
     def is_done(self, step: str) -> bool:
-        """Whether a call has what it waited for, and only has to give it to the function."""
+        """Return whether a call has what it waited for, and only has to give it to the function."""
         return step in self.records or step in self.spawned or step in self.taken
 
     def missing(self) -> list[str]:
-        """What the function should have asked for and has not, in the order of its doing."""
+        """Return the steps that the function should have asked for and has not, in their order."""
         return sorted(self.unclaimed, key=self.position_of)
 
     def position_of(self, step: str) -> int:
-        """Where a step was recorded, or begun if nobody knows how it ended."""
+        """Return where a step was recorded, or begun if nobody knows how it ended."""
         if step in self.records:
             return self.records[step].position
-        return self._doubts.get(step, self.entry.position + 1)
+        if step in self._doubts:
+            return self._doubts[step]
+        question = self.questions.get(step)
+        return self.entry.position + 1 if question is None else self._answered_at(question)
 
     def began_at(self, step: str) -> int:
-        """Where a step was begun; a plain read is where it was recorded."""
+        """Return where a step was begun; a plain read is where it was recorded."""
         attempts = self._by_step.get(step)
         return attempts[0] if attempts else self.position_of(step)
 
     def name_of(self, step: str) -> str:
-        """What a person calls a step."""
+        """Return the name of a step, in words for a person."""
         if step in self.entry.left:
             return f"giving up {self.entry.left[step].name}"
         record = self.records.get(step)
@@ -160,7 +184,9 @@ class Replay(Heard):
             return f"background run: {self.spawned[step].brief}"
         if record is not None:
             return record.name or ("messages read" if step in self.taken else "something said")
-        return self._begun[self._doubts[step]].event.name
+        if step in self._doubts:
+            return self._begun[self._doubts[step]].event.name
+        return f"the question {self.asked[self.questions[step]].message!r}"
 
     def identity(self, what: str) -> str:
         """The n-th time that this is asked for since the function was entered.
@@ -175,6 +201,11 @@ class Replay(Heard):
             self._occurrences[what] = number = self._occurrences.get(what, 0) + 1
         return what if number == 1 and "#" not in what else f"{what}#{number}"
 
+    def give_back(self, identity: str) -> None:
+        """A call has not used up its turn: the next one may have it."""
+        what, number = turn(identity)
+        self._free.setdefault(what, []).append(number)
+
     def scoped(self, what: str, *, reusable: bool = True) -> str:
         """An unkeyed identity: new after a snapshot, and after a redirect unless reusable."""
         since = self.scope if reusable else max(self.scope, self._unlike)
@@ -182,10 +213,17 @@ class Replay(Heard):
 
     def turn_away(self, step: str, signal: Redirected) -> None:
         """A call that is told of a redirect has not used up its turn; it may have begun, though."""
-        what, number = turn(step)
-        self._free.setdefault(what, []).append(number)
+        self.give_back(step)
         told, redirects = self.entry.told, self.entry.redirects
         signal.in_doubt = bool(told) and step in redirects[told - 1].doubts
+        if signal.in_doubt:
+            signal.cut = self._cut_before(step, redirects[told - 1].position)
+
+    def _cut_before(self, step: str, position: int) -> str:
+        """Return words about the cut of a step's last attempt before a position, or nothing."""
+        begun = [attempt for attempt in self._by_step.get(step, ()) if attempt < position]
+        cut = self.cuts.get(begun[-1]) if begun else None
+        return cut.words() if cut is not None else ""
 
     def find(self, step: str) -> Record | None:
         """The record of a step, if there is one and it is its turn."""
@@ -198,13 +236,13 @@ class Replay(Heard):
         if record is not None:
             self.learn(record.at)
         if record is not None or self._doubts.get(step, math.inf) < self.entry.horizon:
-            self.unclaimed.discard(step)
+            self._is_asked_for(step)
         return record
 
     def is_reuse(self, step: str) -> bool:
-        """Whether a record stems from before the last redirect that was not caught.
+        """Return whether a record stems from before the last redirect that was not caught.
 
-        Noted once: then it belongs to this brief too.
+        It is noted once: then the record belongs to this brief, too.
         """
         before = 0 < self.records[step].position < self.redirected_at
         return before and step not in self.entry.reused
@@ -214,5 +252,5 @@ class Replay(Heard):
         return [self._begun[position] for position in self._by_step.get(step, ())]
 
     def begun(self, position: int) -> Begun:
-        """What was begun at a position."""
+        """Return the attempt that was begun at a position."""
         return self._begun[position]

@@ -1,4 +1,4 @@
-"""What a step says while it works: told at once, kept every two seconds and at every stop."""
+"""The words of a step while it works: told at once, kept every two seconds and at every stop."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
+from msgspec import Struct
 
 from midflight.executor.caps import NOTHING, give_notice
+from midflight.executor.foreign import text as storable
 from midflight.kernel import events as e
+from midflight.kernel.phases import Effect
 from midflight.kernel.record import Usage
+from midflight.stores.voices import LiveCall
 from midflight.tools.secret import beginning_of_one, hide
 
 if TYPE_CHECKING:
@@ -19,7 +23,22 @@ if TYPE_CHECKING:
 
 KEEP_S: Final = 2.0
 KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more
+PIECE: Final = 128 * 1024  # characters of one event, of which each may need six bytes there
 CUT: Final = "\n[… the rest was not kept …]\n"
+SAID_MAX: Final = 64 * 1024  # characters of a model's words that are kept with its end
+
+
+class LastWords(Struct, frozen=True):
+    """The words that an attempt has streamed, while nothing else has begun since it ended."""
+
+    step: str
+    attempt: int
+    text: str
+
+    def begin(self, text: str) -> bool:
+        """Return whether ``text`` is what was streamed, or goes on from it."""
+        streamed = self.text.strip()
+        return bool(streamed) and text.strip().startswith(streamed)
 
 
 class Speech:
@@ -45,13 +64,24 @@ class Speech:
     def begin(self) -> Speech:
         """A new attempt speaks from the beginning."""
         self.usage = NOTHING
+        self._step.driver.last_words = None
         self._pending.clear()
         self._unsaid, self._voice = "", None
         alarms = self._step.driver.alarms
+        if self._step.tool.effect is Effect.READ:
+            self._voice = self._announced()
         self._offset, self._said, self._spoke_at = 0, 0, alarms.loop.time()
         self._attempts += 1
         alarms.set(self, self._spoke_at + self._step.tool.stall)
         return self
+
+    def _announced(self) -> Voice:
+        """Tell watchers that a read has begun: it is on record only when it has ended."""
+        step = self._step
+        called = LiveCall(name=step.name, tool=step.tool.name, input=step.shown)
+        return step.driver.journals.voices.begin(
+            step.driver.run, step.identity, step.attempt, called
+        )
 
     def end(self) -> None:
         """The attempt is over, and may be silent."""
@@ -59,10 +89,19 @@ class Speech:
         if self._unsaid:
             self._say(self._unsaid)  # not the beginning of one, as it turns out
         if self._voice is not None:
-            self._step.driver.store.voices.end(self._voice)
+            step = self._step
+            step.driver.journals.voices.end(self._voice)
+            if text := self._voice.since(0):
+                step.driver.last_words = LastWords(step.identity, step.attempt, text)
+
+    @property
+    def said(self) -> str:
+        """The words that the attempt has streamed so far, as people have seen them; cut if long."""
+        text = "" if self._voice is None else self._voice.since(0)
+        return text if len(text) <= SAID_MAX else text[:SAID_MAX] + CUT
 
     def ring(self, now: float) -> float | None:
-        """What has been silent for too long is shown as stalled, once an attempt."""
+        """Give notice, once an attempt, of a step that has been silent for too long."""
         step, stall = self._step, self._step.tool.stall
         if self._spoke_at + stall > now:
             return self._spoke_at + stall
@@ -72,14 +111,14 @@ class Speech:
         return None
 
     def pay(self, usage: Usage) -> None:
-        """What the attempt has spent. One unknown price makes its sum unknown."""
+        """Add to what the attempt has spent. One unknown price makes its sum unknown."""
         before = self.usage
         priced = usage.usd is not None and (before.usd is not None or not before.tokens)
         usd = (before.usd or 0.0) + usage.usd if priced and usage.usd is not None else None
         self.usage = Usage(tokens=before.tokens + usage.tokens, usd=usd)
 
     def hear(self, text: str) -> None:
-        """What the attempt says, perhaps in a thread."""
+        """Take words that the attempt says, perhaps in a thread."""
         home = self._step.driver.alarms
         if threading.get_ident() == home.thread:
             self._take(text)
@@ -89,6 +128,8 @@ class Speech:
 
     def _take(self, text: str) -> None:
         self._spoke_at = self._step.driver.alarms.loop.time()
+        if type(text) is not str or not text.isascii():
+            text = storable(text, KEPT_MAX + 1)  # what is longer is cut below
         room = KEPT_MAX - self._said
         if not text or room < 0:
             return
@@ -107,7 +148,7 @@ class Speech:
         self._pending.append(text)
         if self._voice is None:
             step = self._step
-            voices = step.driver.store.voices
+            voices = step.driver.journals.voices
             self._voice = voices.begin(step.driver.run, step.identity, step.attempt)
         self._voice.say(text)
 
@@ -123,14 +164,16 @@ class Speech:
         self._pending.clear()
         if not text:
             return
-        step, offset = self._step, self._offset
-        self._offset += len(text)
-        await step.driver.log.settle(
-            e.TextStreamed(
-                epoch=step.driver.epoch,
-                step=step.identity,
-                attempt=step.attempt,
-                offset=offset,
-                text=text,
+        step = self._step
+        for start in range(0, len(text), PIECE):
+            piece, offset = text[start : start + PIECE], self._offset
+            self._offset += len(piece)
+            await step.driver.log.settle(
+                e.TextStreamed(
+                    epoch=step.driver.epoch,
+                    step=step.identity,
+                    attempt=step.attempt,
+                    offset=offset,
+                    text=piece,
+                )
             )
-        )

@@ -1,8 +1,8 @@
-"""When a run comes back to another world than the one it left: it stops and asks.
+"""Stops a run that comes back to another world than the one it left, and asks a person.
 
 Either what it relied on has changed, or its own code has. The hold and its question are one
-decision, and what the answer means is written down with the question, so that whoever drives the
-run by then can act on it.
+decision, and the meaning of the answer is written down with the question, so that any driver can
+act on it later.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from midflight.executor import values
+from midflight.executor import foreign, values
+from midflight.executor.difference import difference
 from midflight.executor.forking import fork_and_stop
 from midflight.executor.heard import Answered
+from midflight.executor.repeats import TAKE_OVER
 from midflight.guards import Age
 from midflight.kernel import events as e
+from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 ACCEPTED: Final = "*"  # the look of a guard that could not be seen: whatever it is, a person said
+TAKEN_OVER: Final = "Go on, and do nothing again that was done: take over its results"
 CHOICES: Final = {
     "go on": "Go on with it as it is now",
     "fork": "Begin a new run from there",
@@ -35,7 +39,7 @@ CHOICES: Final = {
 async def hold_for_guards(
     driver: Driver, changed: Mapping[str, str], looks: Mapping[str, str]
 ) -> None:
-    """What the run relied on has changed, and looks like this now.
+    """Hold the run because what it relied on has changed, and ask whether it may go on.
 
     A person who says *go on* accepts these looks; what changes after the question is asked again.
     """
@@ -60,15 +64,25 @@ async def hold_for_code(driver: Driver, left: Collection[str] = ()) -> None:
     if await driver.guards.hold_if_changed():
         return
     missing = [*driver.replay.missing(), *left]
-    names = ", ".join(driver.replay.name_of(step) for step in missing[:3]) or "a redirect"
-    found = ", ".join(driver.working.names) or "its end"
-    text = f"The agent's code has changed: expected {names}, found {found}. Go on as new?"
+    found = difference(driver, missing)
     at = min((driver.replay.began_at(step) for step in missing), default=driver.log.state.head)
-    await _hold(driver, text, {"steps": missing, "fork_at": at})
+    choices = {TAKE_OVER: TAKEN_OVER, **CHOICES} if found.effects else CHOICES
+    about = {"steps": missing, "fork_at": at}
+    await _hold(driver, found.message, about, choices=choices, details=found.details)
 
 
-async def _hold(driver: Driver, text: str, about: dict[str, Any]) -> None:
-    schema = {"enum": list(CHOICES), "x-labels": CHOICES, "x-about": about}
+async def _hold(
+    driver: Driver,
+    told: str,
+    about: dict[str, Any],
+    *,
+    choices: Mapping[str, str] = CHOICES,
+    details: Mapping[str, str] | None = None,
+) -> None:
+    text = foreign.text(told)
+    schema = {"enum": list(choices), "x-labels": choices, "x-about": about}
+    if details:
+        schema["x-details"] = details
 
     def held(state: RunState) -> list[Event]:
         if state.phase not in {Phase.RUNNING, Phase.WAITING} or driver.lost:
@@ -88,7 +102,7 @@ async def _hold(driver: Driver, text: str, about: dict[str, Any]) -> None:
 
 
 def is_answered(driver: Driver) -> bool:
-    """Whether the hold can be acted on."""
+    """Return whether the run's question is answered, so that the hold can be acted on."""
     state = driver.log.state
     asks = any(question.kind == "stale" for question in state.questions.values())
     return Cause.STALE in state.holds and not asks
@@ -108,13 +122,14 @@ async def resolve(driver: Driver) -> None:
         case "fork" if not driver.source_gone:
             place = about.get("fork_of", driver.run), about.get("fork_at", 0)
             await fork_and_stop(driver, answer, question, place)
-        case "go on" | "fork":  # a fork with nothing to begin from ends where it is called
-            await _lift(driver, _accepting(driver, about, answer.at))
+        case "go on" | "take over" | "fork" as said:  # a fork of nothing ends where it is called
+            taken = said == TAKE_OVER
+            await _lift(driver, _accepting(driver, about, answer.at, take_over=taken))
         case _:  # withdrawn or expired: what was to be decided still is
             await _ask_again(driver, question)
 
 
-def _accepting(driver: Driver, about: dict[str, Any], at: float) -> list[Event]:
+def _accepting(driver: Driver, about: dict[str, Any], at: float, *, take_over: bool) -> list[Event]:
     """The changed world is the one to go on with. What is too old counts from the answer."""
     epoch, guards = driver.epoch, driver.log.state.guards
     accepted: list[Event] = [
@@ -129,8 +144,20 @@ def _accepting(driver: Driver, about: dict[str, Any], at: float) -> list[Event]:
         if name in guards
     ]
     if "steps" in about:
-        accepted.append(e.RecordsDropped(epoch=epoch, steps=tuple(about["steps"])))
+        steps = tuple(about["steps"])
+        accepted += _withdrawn(driver, steps)
+        accepted.append(e.RecordsDropped(epoch=epoch, steps=steps, take_over=take_over))
     return accepted
+
+
+def _withdrawn(driver: Driver, steps: Collection[str]) -> list[Event]:
+    """Questions among them that are still open: nobody waits for their answer."""
+    asked = (driver.replay.questions.get(step) for step in steps)
+    return [
+        e.QuestionClosed(question=question, why=f"{WITHDRAWN}: not asked any more")
+        for question in asked
+        if question in driver.log.state.questions
+    ]
 
 
 async def _lift(driver: Driver, before: list[Event]) -> None:

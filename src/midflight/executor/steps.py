@@ -1,12 +1,13 @@
 """One step, from being asked for to its end: what it waits for, and how its tool is entered.
 
-Runs in a task that the driver owns; the agent function only waits for ``future``. What a step does
-between its gate and its record is in ``attempts``, the record in ``recording``.
+It runs in a task that the driver owns; the agent function only waits for ``future``. The work of a
+step between its gate and its record is in ``attempts``, the record in ``recording``.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -17,22 +18,37 @@ from midflight.executor import attempts
 from midflight.executor.calls import Call, Ending
 from midflight.executor.caps import NOTHING, within_caps
 from midflight.executor.heard import Answered
+from midflight.executor.helping import call_apart
 from midflight.executor.speech import Speech
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect
-from midflight.kernel.record import Usage
+from midflight.kernel.record import NULL, Usage
 from midflight.run import Redirected
 from midflight.tools.base import Tool
+from midflight.tools.labels import label_of
+from midflight.tools.progress import check_usage
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 
+SHOWN_MAX: Final = 16 * 1024  # bytes of arguments that are kept and told only to be seen
 TOLD: Final = "a worker that was lost has done it"
 
 
 class NotWaitedFor(Exception):
-    """The function has given the step up before it began; nobody hears this."""
+    """Raised when the function has given the step up before it began; nobody hears this."""
+
+
+class LeftBehind(Exception):
+    """Raised when a tool would not end. The step goes on in another task.
+
+    An open cancel scope of that tool, or a task of it that fails, would cancel its caller.
+    """
+
+    def __init__(self, ending: Ending) -> None:
+        self.ending = ending
+        super().__init__("left behind")
 
 
 class Step:
@@ -41,7 +57,7 @@ class Step:
     __slots__ = (
         "_asking", "_before", "_idle", "_questions", "_refreshing", "_resting", "_since", "args",
         "asked", "attempt", "begins_at", "call", "course", "driver", "future", "given", "identity",
-        "intact", "kwargs", "name", "speech", "tool", "unwanted", "wait_at_least",
+        "intact", "kwargs", "name", "speech", "tool", "unwanted", "wait_at_least", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -62,11 +78,11 @@ class Step:
         self.name = name
         self.tool = tool
         self.args, self.kwargs = call
-        self.given = given
-        self.asked = asked  # the digest of what the function has given; a person may edit it
+        self.given = self.wanted = given  # a person may edit what is given, not what was wanted
+        self.asked = asked  # the digest of what the function has given
         self.course = course
         self.call: Call | None = None
-        self.wait_at_least = 0.0  # before the next try, as who refused the last one has said
+        self.wait_at_least = 0.0  # before the next try, as the last refusal has said
         self.attempt = 0  # where the attempt under way is on record
         self.begins_at: float | None = None  # by the steady clock: just before it was let go
         self.future: asyncio.Future[Raw] = driver.alarms.loop.create_future()
@@ -83,19 +99,32 @@ class Step:
 
     @property
     def noun(self) -> str:
-        """What a person calls it."""
+        """The word that a person has for it."""
         return self.tool.noun or self.name
 
     @property
+    def label(self) -> str:
+        """The words that a person has for this one, with its arguments as they are now."""
+        return label_of(self.tool, self.name, self.args, self.kwargs)
+
+    @property
+    def shown(self) -> Raw:
+        """The arguments as watchers see them; nothing where they are large."""
+        return self.given if len(bytes(self.given)) <= SHOWN_MAX else NULL
+
+    @property
     def told(self) -> bool:
-        """Whether whoever began it before us has told meanwhile that it is done."""
+        """True if a worker that began the step before us has told meanwhile that it is done."""
         return self.driver.replay.records.get(self.identity) is not self._before
 
     @property
     def reserved(self) -> Usage:
-        """What it may spend, as its tool says."""
-        reserves = self.tool.reserves
-        return reserves(*self.args, **self.kwargs) if reserves else NOTHING
+        """The amount that it may spend, as its tool says."""
+        if self.tool.reserves is None:
+            return NOTHING
+        usage = self.tool.reserves(*self.args, **self.kwargs)
+        check_usage(usage, f"reserves= of {self.tool.name}")
+        return usage
 
     @property
     def resting(self) -> bool:
@@ -110,7 +139,7 @@ class Step:
             self.driver.log.stir()
 
     def rest_unheard(self) -> None:
-        """It rests: who waits for its end hears of that at once, and nobody else has to."""
+        """Come to rest: only the code that waits for the step's end hears of that, and at once."""
         self._resting = True
 
     @property
@@ -138,12 +167,19 @@ class Step:
         """Stable over every repeat, so that a provider can recognise one."""
         return f"{self.driver.run}:{self.identity}"
 
-    async def perform(self) -> None:
-        """Do it, and tell the function that waits for it."""
+    async def perform(self, left: Ending | None = None) -> None:
+        """Do it, and tell the function that waits for it.
+
+        ``left`` is how its tool ended where that had to be left behind, in another task.
+        """
         try:
-            result = await attempts.perform(self)
+            result = await attempts.perform(self, left)
             self._hear()
+        except LeftBehind as behind:
+            self.driver.begin(self.perform, behind.ending)
+            return
         except (asyncio.CancelledError, IllegalEvent, CorruptEntry):
+            self._be_over()
             raise  # the driver's own affair: the function cannot do anything about it
         except StepFailed as error:
             try:
@@ -152,15 +188,17 @@ class Step:
                 self._tell(redirected)
             else:
                 self._tell(error)
-        except BaseException as error:  # noqa: BLE001 - a signal or a failure goes to who waits
+        except BaseException as error:  # noqa: BLE001 - a signal or a failure goes to the caller
             self._tell(error)
         else:
             if not self.future.done():
                 self.future.set_result(result)
-        finally:
-            self.call = None  # all know us: or each step would be left to the collector
-            del self.speech, self.future
-            self.driver.working.leave(self)
+        self._be_over()
+
+    def _be_over(self) -> None:
+        self.call = None  # all know us: or each step would be left to the collector
+        del self.speech, self.future
+        self.driver.working.leave(self)
 
     def _hear(self) -> None:
         """It was told of a redirect while its end was being written down: that it gives later."""
@@ -260,7 +298,7 @@ class Step:
             self._questions = None
 
     def starts(self) -> bool:
-        """Whether it may begin right now, without waiting."""
+        """Return whether it may begin right now, without waiting."""
         return self.driver.gate.may_start(self.course, replaying=self._refreshing)
 
     async def run_tool(self) -> Ending:
@@ -268,27 +306,31 @@ class Step:
         kwargs = dict(self.kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
-        return await self.run_call(
-            Call(
-                self.tool,
-                self.args,
-                kwargs,
-                self.driver.alarms,
-                self.speech.begin(),
-                since=self.begins_at,
-                may_begin=self._has_the_run,
-            )
+        call = Call(
+            self.tool,
+            self.args,
+            kwargs,
+            self.driver.alarms,
+            self.speech.begin(),
+            since=self.begins_at,
+            may_begin=self._has_the_run,
         )
+        if self.tool.effect.touches_world:
+            call.late = partial(attempts.tell_late, self, self.attempt)
+        return await self.run_call(call)
 
     def _has_the_run(self) -> bool:
         """Asked in a thread, so it only looks."""
         return self.driver.lease.held and not self.driver.lost
 
-    async def run_call(self, call: Call) -> Ending:
+    async def run_call(self, call: Call, *, apart: bool = False) -> Ending:
         """Be inside a tool, where a stop can reach it."""
         self.resting = False
         self.call = call
         try:
-            return await call.run()
+            ending = await (call_apart(call) if apart else call.run())
         finally:
             self.speech.end()
+        if ending.left and not apart:
+            raise LeftBehind(ending)
+        return ending

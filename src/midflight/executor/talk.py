@@ -12,6 +12,7 @@ from midflight.executor.front import read_report
 from midflight.executor.gate import still_moves
 from midflight.kernel import events as e
 from midflight.kernel.front import readable
+from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import (
@@ -28,7 +29,8 @@ from midflight.kernel.thread import (
     goes_on,
     is_further,
 )
-from midflight.stores.base import PAGE, Draft, Store, Submit, View
+from midflight.stores.base import PAGE, Draft, Submit, View
+from midflight.stores.waiting import Journals
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -49,14 +51,29 @@ EARLIER: Final = 200  # lines of a conversation that the next run is told
 async def take_messages(driver: Driver, step: str, course: int) -> list[Message]:
     """Unread messages, which are read from here on; at replay the same ones again.
 
-    A call that found none leaves no record. So while the function is not yet where it was, a call
-    without a record found none.
+    A call that found none leaves no record of its own. So while the function is not yet where it
+    was, a call without a record found none.
     """
     if driver.replay.claim(step) is None:
-        if driver.replay.unfinished or not await _take(driver, step, course):
+        if driver.replay.unfinished:
+            return []
+        if not await _take(driver, step, course):
+            await _note_that_it_looks(driver)
             return []
         driver.replay.claim(step)
     return await _texts(driver, driver.replay.taken[step])
+
+
+async def _note_that_it_looks(driver: Driver) -> None:
+    """Put on record, once, that the function looks for messages: senders are told so."""
+
+    def chosen(state: RunState) -> list[e.InboxOpened]:
+        running = state.phase is Phase.RUNNING and not state.pending
+        ours = running and state.epoch == driver.epoch and not driver.lost
+        return [] if state.reads_messages or not ours else [e.InboxOpened(epoch=driver.epoch)]
+
+    if not driver.log.state.reads_messages:
+        await driver.log.decide(chosen)
 
 
 async def _take(driver: Driver, step: str, course: int) -> bool:
@@ -76,12 +93,12 @@ async def _take(driver: Driver, step: str, course: int) -> bool:
         return Draft({run: (*driver.wait_over(mine), taken), thread: (taken,)})
 
     while step not in driver.replay.taken:
-        head = (await driver.store.row(thread)).head
+        head = (await driver.journals.row(thread)).head
         if head <= driver.thread_read:
             return False  # nothing was written there since we last looked
         await driver.gate.wait(course)
-        done = await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
-        await driver.log.catch_up()
+        request = Submit(driver.ids(), (run, thread), decided)
+        done = await driver.log.submit(request, unless=driver.is_stopped)
         if done.note == NOTHING:
             driver.thread_read = head
             return False
@@ -93,7 +110,7 @@ async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
     found: dict[int, Message] = {}
     after = min(taken.messages) - 1
     while after < taken.upto:
-        page: list[Recorded] = await driver.store.read(driver.log.state.thread, after=after)
+        page: list[Recorded] = await driver.journals.read(driver.log.state.thread, after=after)
         if not page:
             break
         for record in page:
@@ -104,7 +121,7 @@ async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
                     record.position, event.text, who.by, str(who.role), record.at
                 )
             if isinstance(event, Said) and record.position in taken.messages:
-                text = await read_report(driver.store, event)
+                text = await read_report(driver.journals, event)
                 found[record.position] = Message(
                     record.position, text, event.run, BACKGROUND, record.at
                 )
@@ -120,6 +137,9 @@ async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
 async def say(driver: Driver, step: str, text: str, course: int) -> None:
     """Say something in the thread, once."""
     run, thread = driver.run, driver.log.state.thread
+    streamed, driver.last_words = driver.last_words, None
+    if streamed is not None and not streamed.begin(text):
+        streamed = None
 
     def decided(view: View) -> Draft:
         mine = view.states[run]
@@ -127,22 +147,29 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
         if not still_moves(mine, driver.epoch):
             return Draft()
         note = e.Spoke(epoch=driver.epoch, step=step)
-        said = Said(run=run, text=text, kind="aside" if mine.aside_of else "text")
+        said = Said(
+            run=run,
+            text=text,
+            kind="aside" if mine.aside_of else "text",
+            step=streamed.step if streamed else "",
+            attempt=streamed.attempt if streamed else 0,
+            untrusted=mine.untrusted,
+        )
         return Draft({run: (*driver.wait_over(mine), note), thread: (said,)})
 
     while driver.replay.claim(step) is None:
         await driver.gate.wait(course)
-        await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
-        await driver.log.catch_up()
+        request = Submit(driver.ids(), (run, thread), decided)
+        await driver.log.submit(request, unless=driver.is_stopped)
 
 
-async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoken]:
-    """What was said in a thread up to a position, the last of it."""
+async def spoken(journals: Journals, thread: str, upto: int, limit: int) -> list[Spoken]:
+    """Return the last lines that were said in a thread up to a position."""
     found: dict[int, Spoken] = {}
     cut: set[str] = set()
     left: dict[str, str] = {}
     heard: dict[int, SpeechHeard] = {}
-    for record in await store.read(thread, after=max(0, upto - PAGE)) if upto else ():
+    for record in await journals.read(thread, after=max(0, upto - PAGE)) if upto else ():
         event, at = record.event, record.at
         if record.position > upto:
             break
@@ -171,35 +198,36 @@ async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoke
 
 
 def as_said(said: Said, at: float, left: dict[str, str]) -> Spoken:
-    """What was said, as a model is told of it; ``left`` is what was heard by who had hung up.
+    """Return what was said, as a model is told of it.
 
-    That was of the next answer of the run and of none after it, so it is taken from there.
+    ``left`` has what was heard of runs on which listeners had hung up. That was of the next answer
+    of the run and of none after it, so it is taken from there.
     """
     heard = left.pop(said.run, None) if said.kind == "text" else None
     text = said.text
     if heard is not None and goes_on(heard, text):
         text = f"{text}\n\n{NOT_HEARD}"
-    return Spoken("agent", "agent", text, said.kind, said.run, at)
+    return Spoken("agent", "agent", text, said.kind, said.run, at, said.untrusted)
 
 
 def hung_up_on(heard: SpeechHeard) -> dict[str, str]:
-    """The run that goes on speaking to nobody, and what was heard of it."""
+    """Return the run that goes on speaking to nobody, and what was heard of it."""
     return {heard.run: heard.text} if heard.how == HUNG_UP and not heard.of else {}
 
 
 def cut_short(heard: SpeechHeard, at: float) -> Spoken:
-    """What was heard of words, as a model is told of it: the rest was never said to anybody."""
+    """Return the words that were heard, as a model is told of them: the rest was said to nobody."""
     text = heard.text if heard.how == WHOLE else f"{heard.text.rstrip()} {CUT}".lstrip()
-    return Spoken("agent", "agent", text, "text", heard.run, at)
+    return Spoken("agent", "agent", text, "text", heard.run, at, heard.untrusted)
 
 
 def cut_while_speaking(heard: SpeechHeard) -> tuple[str, ...]:
-    """The run, if its words were on no record yet: nobody knows how they would have ended."""
+    """Return the run if its words were on no record yet: nobody knows how they would have ended."""
     return () if heard.of else (heard.run,)
 
 
 def not_said(line: Spoken, cut: Collection[str]) -> Spoken:
-    """Words that were saved from a run which was cut short while it spoke: not all were heard."""
+    """Mark words saved from a run that was cut short while it spoke: not all were heard."""
     if line.kind != "partial" or line.run not in cut:
         return line
     return replace(line, text=f"{line.text}\n\n{NOT_SAID}")

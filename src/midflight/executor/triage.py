@@ -1,8 +1,8 @@
-"""What is done about messages: one call chooses about everything that has gathered.
+"""Chooses what is done about messages: one call for everything that has gathered.
 
-Its end and what follows from it are one transaction over thread and run. Nobody is asked what to do
-while a person holds the run; a stop aborts the call as it does every model call, and the messages
-are looked at again afterwards.
+Its end and what follows from it are one transaction over thread and run. No call begins while a
+person holds the run; a stop aborts the call as it does every model call, and the messages are
+looked at again afterwards.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from midflight.conversation import (
     TriageView,
     rule_triage,
 )
-from midflight.executor import values
+from midflight.executor import foreign
 from midflight.executor.calls import GRACE_S, Aborted, Call, Raised, Returned
 from midflight.executor.choosing import Chosen, Purse, apply_choices, is_open, valid_choices
 from midflight.executor.detach import detachable
 from midflight.executor.front import drafted, thread_of
 from midflight.executor.gate import still_moves
-from midflight.executor.logbook import patiently
+from midflight.executor.journal_client import NOTHING
 from midflight.executor.talk import spoken
 from midflight.kernel import events as e
 from midflight.kernel import front
@@ -50,7 +50,7 @@ LATE: Final = f"no end within {TRIAGE_S:g} s"
 
 
 class Triage:
-    """How a driver chooses about messages. One call at a time."""
+    """Chooses about messages for a driver, with one call at a time."""
 
     __slots__ = ("_call", "_driver")
 
@@ -60,12 +60,12 @@ class Triage:
 
     @property
     def may_ask(self) -> bool:
-        """Whether a call may begin: nobody holds or stops the run, and it is driven here."""
+        """True if a call may begin: nobody holds or stops the run, and it is driven here."""
         driver = self._driver
         return driver.gate.moves and driver.course.told is None and not driver.draining
 
     async def choose(self, messages: list[Unread]) -> Committed | None:
-        """Choose about these, and let it become true. None when it was stopped on the way."""
+        """Choose about these messages, and make that true. None when it was stopped on the way."""
         chosen = await self._chosen([m for m in messages if m.who.role.steers])
         return None if chosen is None else await self._apply(messages, chosen)
 
@@ -75,7 +75,7 @@ class Triage:
             self._call.abort(why)
 
     def abort_if_stopped(self, _record: Recorded) -> None:
-        """Whoever holds, redirects or cancels the run is heard here at once, in both modes."""
+        """Abort the call at once, in both modes, if the run is held, redirected or cancelled."""
         if self._call is None or self.may_ask:
             return
         state = self._driver.log.state
@@ -84,7 +84,7 @@ class Triage:
         self.abort("redirected" if redirected else "cancelled" if cancelled else "paused")
 
     async def _chosen(self, messages: list[Unread]) -> Chosen | None:
-        """Only those who may steer are listened to. None when it was stopped on the way."""
+        """Choose about messages of people who may steer. None when it was stopped on the way."""
         driver = self._driver
         if not messages:
             return Chosen(0)
@@ -92,20 +92,21 @@ class Triage:
         if driver.agent.triage is None:
             return Chosen(0, tuple(await rule_triage(view)))
         caps = msgspec.structs.replace(driver.log.state.limits, steps=None, tool_calls=None)
-        if (meter := at_cap(driver.log.state, driver.clock(), caps=caps)) is not None:
+        if (meter := at_cap(driver.log.state, driver.now_in_motion(), caps=caps)) is not None:
             return Chosen(0, error=f"the cap on {meter.name} is reached")
         return await self._asked(view, messages[-1].position)
 
     async def _view(self, messages: list[Unread]) -> TriageView:
         driver, state = self._driver, self._driver.log.state
         before = messages[0].position - 1
-        said = await patiently(lambda: spoken(driver.store, state.thread, before, TRANSCRIPT))
+        said = await spoken(driver.journals, state.thread, before, TRANSCRIPT)
         return TriageView(
             brief=state.brief,
             status=status(state, driver.clock()),
             plan=state.plan,
             messages=[Message(m.position, m.text, m.who.by, m.who.role, m.at) for m in messages],
             transcript=said,
+            run=driver.run,
         )
 
     async def _asked(self, view: TriageView, upto: int) -> Chosen | None:
@@ -132,7 +133,7 @@ class Triage:
                 error = "" if choices else "it has chosen nothing"
                 return Chosen(attempt, choices, error=error, usage=purse.usage)
             case Raised(error=raised):
-                failed, words = Outcome.FAILED, values.words(raised)
+                failed, words = Outcome.FAILED, foreign.words(raised)
                 return Chosen(attempt, outcome=failed, error=words, usage=purse.usage)
             case Aborted(why=why):
                 ended = Chosen(attempt, outcome=Outcome.ABORTED, error=why, usage=purse.usage)
@@ -183,7 +184,7 @@ class Triage:
     # ── applying ─────────────────────────────────────────────────────────────────────────────
 
     async def _apply(self, messages: list[Unread], chosen: Chosen) -> Committed:
-        """What was chosen becomes true, in one transaction with the end of the call."""
+        """Make true what was chosen, in one transaction with the end of the call."""
         driver, thread = self._driver, self._driver.log.state.thread
         new = RUN_PREFIX + driver.ids()
 
@@ -200,8 +201,8 @@ class Triage:
             return drafted(view, moves, covered=mine.agent)  # killed, we would not drive it
 
         request = Submit(driver.ids(), (driver.run, thread), decided)
-        done = await driver.log.submit(request)
-        if done.note == STOPPED:
+        done = await driver.log.submit(request, unless=driver.is_stopped)
+        if done.note == STOPPED or done is NOTHING:
             await self._settle(
                 msgspec.structs.replace(chosen, outcome=Outcome.ABORTED, error="not needed")
             )

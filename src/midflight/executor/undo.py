@@ -1,30 +1,31 @@
 """Compensation: newest first, one at a time, each on record before it begins.
 
-An undo may be repeated: it has a key of its own. It is tried a few times, and what cannot be undone
-is said so in the receipt with the reason. A crash in the middle loses nothing: the next driver
-finds the effect not undone and goes on. What is in doubt is looked into first, where it can be.
+An undo may be repeated: it has a key of its own. It is tried a few times, and if it cannot be done
+the receipt says so with the reason. A crash in the middle loses nothing: the next driver finds the
+effect not undone and goes on. An effect in doubt is looked into first, where it can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from msgspec import Struct
 
-from midflight.executor import values
+from midflight.executor import foreign, values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
-from midflight.executor.helping import StillAtWork, helper
+from midflight.executor.helping import LookStopped, helper, is_hurried, run_helper
 from midflight.executor.left import changed_since, performed
-from midflight.executor.lost import may_act_for
+from midflight.executor.lost import may_act_for, may_arrive_for
+from midflight.executor.settling import begin_to_settle, end_to_settle
 from midflight.executor.undo_child import undo_child
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
-from midflight.tools.base import REGISTRY, ChangedSince, Done, NotDone, Performed
-from midflight.tools.secret import hide
+from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Tool, find_tool
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -59,7 +60,11 @@ def _wanted(state: RunState, effect: Attempt) -> bool:
 
 
 def _skipped(state: RunState, effect: Attempt) -> bool:
-    """What must go at every end goes; the rest only when a person cancels and does not hurry."""
+    """Return whether an effect is not undone now.
+
+    An effect with ``release_always`` is undone at every end; the others only when a person cancels
+    and does not hurry.
+    """
     if effect.release_always:
         at_its_end = state.phase is Phase.RUNNING and not state.pending
         return not (at_its_end or state.phase is Phase.CANCELLING)
@@ -70,18 +75,14 @@ def _skipped(state: RunState, effect: Attempt) -> bool:
 
 
 async def _look_into_doubts(driver: Driver) -> None:
-    """Whoever can say what became of an attempt is asked, before anything is done about it."""
+    """Ask each check that can say what became of an attempt, before anything is done about it."""
     for effect in reversed(list(driver.log.state.effects.values())):
-        tool = None if effect.child else REGISTRY.get(_started(driver, effect).tool)
+        tool = None if effect.child else find_tool(_started(driver, effect).tool)
         if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
             continue
-        check = helper("check", tool.check, tool.timeout)
-        told = Call(check, (performed(driver, effect.position, None),), {}, driver.alarms)
-        too_early = may_act_for(driver, effect) > 0  # for a "not done" to prove anything
-        outcome, result = _finding(await _run(driver, told, effect))
-        early = outcome is Outcome.NOT_DONE and too_early
-        if outcome is not Outcome.UNKNOWN and not early:
-            stored, error = values.storable(effect.name, result)
+        outcome, result = await _look_up(driver, effect, tool)
+        if outcome is not Outcome.UNKNOWN:
+            stored, error = values.storable(effect.name, result, happened=True)
             learned = e.LateOutcome(
                 epoch=driver.epoch,
                 attempt=effect.position,
@@ -91,6 +92,28 @@ async def _look_into_doubts(driver: Driver) -> None:
                 how="check",
             )
             await driver.log.settle(learned)
+
+
+async def _look_up(driver: Driver, effect: Attempt, tool: Tool) -> tuple[Outcome, Any]:
+    """Ask the tool's check; if it has not seen the effect, again when nothing can arrive any more.
+
+    A lost worker that may still be at it is not waited for: until it is dead the word is *unknown*.
+    """
+    assert tool.check is not None
+    while _doubted(driver.log.state, effect) and not driver.lost:
+        check = helper("check", tool.check, tool)
+        told = Call(check, (performed(driver, effect.position, None),), {}, driver.alarms)
+        left = may_arrive_for(driver, effect, tool)  # when asked: it may answer long after its look
+        outcome, result = _finding(await _run(driver, told, effect))
+        if outcome is not Outcome.NOT_DONE or not left:
+            return outcome, result
+        if may_act_for(driver, effect):
+            break
+        await begin_to_settle(driver, effect, left)
+        with anyio.move_on_after(may_arrive_for(driver, effect, tool)):
+            await driver.log.until(lambda: driver.lost or not _doubted(driver.log.state, effect))
+        await end_to_settle(driver, effect)
+    return Outcome.UNKNOWN, None
 
 
 def _doubted(state: RunState, effect: Attempt) -> bool:
@@ -115,11 +138,12 @@ def _finding(ending: Ending) -> tuple[Outcome, Any]:
 
 
 class Undoing(Struct, frozen=True):
-    """How one try at an undo ended, and whether another could do better."""
+    """The end of one try at an undo, and whether another try could do better."""
 
     undone: bool
     why: str = ""
     over: bool = True
+    at_work: bool = False  # it would not end, and may still act
 
 
 Wanted = Callable[[RunState, Attempt], bool]
@@ -168,6 +192,7 @@ async def _undo(driver: Driver, effect: Attempt, *, final: bool, wanted: Wanted 
         undone=undoing.undone,
         why=undoing.why,
         final=undoing.over or final,
+        at_work=undoing.at_work,
     )
     await driver.log.settle(settled)
     return undoing.over
@@ -178,26 +203,24 @@ async def _cancel_child(driver: Driver, effect: Attempt) -> Undoing:
 
 
 async def _touched(driver: Driver, effect: Attempt) -> str:
-    """Why it must be left alone, if it must."""
-    tool = None if effect.child else REGISTRY.get(_started(driver, effect).tool)
+    """Return the reason why an effect must be left alone, or nothing."""
+    tool = None if effect.child else find_tool(_started(driver, effect).tool)
     if tool is None or tool.undo is None or tool.leaves is None:
         return ""
     why = ""
     for attempt in range(1, TRIES + 1):
-        compare = helper("look", changed_since, tool.timeout)
-        look = Call(compare, (tool, await _done(driver, effect)), {}, driver.alarms)
-        match await _run(driver, look, effect):
-            case Returned(value=str(words)):
-                return words
-            case Raised(error=error):
-                why = f"cannot be compared with what it left: {type(error).__name__}: {error}"
-                await anyio.sleep(PAUSE_S * attempt)
-            case _:
-                return ""  # stopped: then it is not wanted either
+        done, unwanted = await _done(driver, effect), partial(_is_unwanted, driver, effect)
+        try:
+            return await changed_since(driver, tool, done, unwanted)
+        except LookStopped:
+            return ""  # then the undo is not wanted either
+        except Exception as error:  # noqa: BLE001 - a user's code: what it cannot tell is said so
+            why = f"cannot be compared with what it left: {foreign.words(error)}"
+            await anyio.sleep(PAUSE_S * attempt)
     return why
 
 
-async def _done(driver: Driver, effect: Attempt) -> Performed:
+async def _done(driver: Driver, effect: Attempt) -> EffectRecord:
     record = driver.replay.outcomes.get(effect.position)
     if record is None:
         return performed(driver, effect.position, None)
@@ -206,21 +229,23 @@ async def _done(driver: Driver, effect: Attempt) -> Performed:
 
 async def _call(driver: Driver, effect: Attempt) -> Undoing:
     name = _started(driver, effect).tool
-    tool = REGISTRY.get(name)
+    tool = find_tool(name)
     if tool is None or tool.undo is None:
         return Undoing(False, f"no tool {name} with an undo is registered here")
-    undo = helper("undo", tool.undo, tool.timeout)
+    undo = helper("undo", tool.undo, tool)
     call = Call(undo, (await _done(driver, effect),), {}, driver.alarms)
     match await _run(driver, call, effect):
         case Returned():
             return Undoing(True)
         case Raised(error=ChangedSince() as error):
-            why = hide(str(error))
+            why = foreign.words_of(error)
             return Undoing(False, f"changed by others since{f': {why}' if why else ''}")
-        case Raised(error=StillAtWork() as error):
-            return Undoing(False, str(error))  # a second one beside it could only do harm
+        case Raised(error=error, left=True, at_work=at_work):
+            return Undoing(False, str(error), at_work=at_work)  # no second one beside it
         case Raised(error=error):
-            return Undoing(False, values.words(error), over=False)
+            return Undoing(False, foreign.words(error), over=False)
+        case Aborted(why=why, left=True, at_work=at_work):
+            return Undoing(False, why, at_work=at_work)
         case Aborted():
             return Undoing(False, "it was stopped half-way")
 
@@ -230,20 +255,11 @@ def _started(driver: Driver, effect: Attempt) -> e.AttemptStarted:
 
 
 async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
-    """Make a call that a kill ends, and a person who says that it shall not be undone at all."""
+    """Make a call that a kill ends, and a cancel that does not want the effect undone any more."""
+    return await run_helper(driver, call, partial(_is_unwanted, driver, effect))
 
-    def unwanted() -> bool:
-        state = driver.log.state
-        hurried = state.phase is Phase.CANCELLING and state.cancel_now
-        killed = driver.lost and not state.driver  # now; one killed before may well be undone
-        return killed or (hurried and not effect.release_always)
 
-    async def abort() -> None:
-        await driver.log.until(unwanted)
-        call.abort("stopped")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(abort)
-        ending = await call.run()
-        tasks.cancel_scope.cancel()
-    return ending
+def _is_unwanted(driver: Driver, effect: Attempt) -> bool:
+    state = driver.log.state
+    killed = driver.lost and not state.driver  # now; one killed before may well be undone
+    return killed or (is_hurried(driver) and not effect.release_always)

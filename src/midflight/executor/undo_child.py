@@ -1,4 +1,4 @@
-"""What a cancel does to the runs below it, and what a cancelled one owes to those above.
+"""Cancels and undoes the runs below a cancelled run, and waits for the runs above it.
 
 A child counts at its spawn: one that lives is cancelled and compensated to its end, one that has
 ended is undone like any effect.
@@ -6,7 +6,8 @@ ended is undone like any effect.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -30,21 +31,40 @@ if TYPE_CHECKING:
 UNDO_S: Final = 600.0  # what a child has to end and to undo its effects, before that is given up
 
 
+class ChildTime:
+    """The rest of the time that children have to end and to undo.
+
+    Only waiting for a child counts. Waiting for a store that is away does not: the child may not
+    even have been asked yet.
+    """
+
+    def __init__(self) -> None:
+        self._left = UNDO_S
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count the time inside the block. Raises TimeoutError when nothing is left."""
+        began = anyio.current_time()
+        try:
+            with anyio.fail_after(self._left):
+                yield
+        finally:
+            self._left -= anyio.current_time() - began
+
+
 async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
-    """Cancel it if it lives, undo what it did if it has ended; whether all of it is undone."""
+    """Cancel it if it lives, undo what it did if it has ended; return whether all is undone."""
     who = driver.log.state.ended_by or Who(by=driver.run)
     key = f"undo:{driver.run}"
+    time = ChildTime()
     try:
-        with anyio.fail_after(UNDO_S):
-            state = await load_run(driver, child)
-            if state.alive:
-                state = await _ask(driver, child, e.CancelRequested(who=who, key=key))
-                state = await _until(driver, await _end_unborn(driver, state), ended=True)
-            elif any(effect.can_be_undone for effect in state.effects.values()):
-                state = await _ask(
-                    driver, child, e.UndoRequested(who=who, key=f"{key}:{state.head}")
-                )
-            state = await _until(driver, state, ended=False)
+        state = await load_run(driver, child)
+        if state.alive:
+            state = await _ask(driver, child, e.CancelRequested(who=who, key=key))
+            state = await _until(driver, await _end_unborn(driver, state), time, ended=True)
+        elif any(effect.can_be_undone for effect in state.effects.values()):
+            state = await _ask(driver, child, e.UndoRequested(who=who, key=f"{key}:{state.head}"))
+        state = await _until(driver, state, time, ended=False)
     except TimeoutError:
         return False, f"it did not end within {UNDO_S:g} s"
     except JournalNotFound:
@@ -58,7 +78,7 @@ async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
 
 
 async def _end_unborn(driver: Driver, child: RunState) -> RunState:
-    """A child whose function was never called has nothing to undo, so anybody may end it."""
+    """End a child whose function was never called: it has nothing to undo, so anybody may."""
 
     def decided(view: View) -> Draft:
         state = view.states[child.journal]
@@ -71,12 +91,12 @@ async def _end_unborn(driver: Driver, child: RunState) -> RunState:
         left = e.DriverReleased(epoch=epoch, why="never begun")
         return Draft({child.journal: (*claimed, ended, left)})
 
-    await driver.store.submit(Submit(driver.ids(), (child.journal,), decided))
+    await _submit(driver, Submit(driver.ids(), (child.journal,), decided))
     return await load_run(driver, child.journal)
 
 
 async def await_turn(driver: Driver) -> None:
-    """A cancelled child undoes nothing before what its parent did after the spawn is undone."""
+    """Wait, in a cancelled child, until what its parent did after the spawn is undone."""
     child, state = await _above(driver)
     if state is None:
         return
@@ -94,13 +114,13 @@ async def await_turn(driver: Driver) -> None:
             advance(state, told)
             driver.log.stir()
 
-    async with driver.store.watch({state.journal: state.head}) as news, owned_tasks() as tasks:
+    async with driver.journals.watch({state.journal: state.head}) as news, owned_tasks() as tasks:
         tasks.start_soon(listen, news)
         await driver.log.until(its_turn)
 
 
 async def _above(driver: Driver) -> tuple[str, RunState | None]:
-    """The nearest run above that lives, and which of its children leads to this one."""
+    """Return the nearest run above that lives, and which of its children leads to this one."""
     child, parent = driver.run, driver.log.state.parent
     try:
         while parent:
@@ -114,18 +134,19 @@ async def _above(driver: Driver) -> tuple[str, RunState | None]:
 
 
 async def await_all(driver: Driver) -> None:
-    """Nobody below acts any more. Those who were cancelled in a hurry end by themselves.
+    """Wait until no run below acts any more. Those cancelled in a hurry end by themselves.
 
-    Also those below a child that has ended: it may have left them at work.
+    Runs below a child that has ended count, too: it may have left them at work.
     """
     state = driver.log.state
     effects = state.effects.values() if state.cancel_tree else ()
     unseen = [effect.child for effect in effects if effect.child and effect.undone is None]
-    with anyio.move_on_after(UNDO_S):
+    time = ChildTime()
+    with suppress(TimeoutError):
         while unseen and not driver.lost:
             with suppress(JournalNotFound):  # it has ended long ago, and was purged
                 below = await _end_unborn(driver, await load_run(driver, unseen.pop()))
-                unseen += (await _until(driver, below, ended=True)).children
+                unseen += (await _until(driver, below, time, ended=True)).children
 
 
 async def _ask(
@@ -139,21 +160,26 @@ async def _ask(
             return Draft()  # it is there already
         return Draft() if isinstance(verdict, Known) else Draft({child: verdict})
 
-    await driver.store.submit(Submit(driver.ids(), (child,), decided))
+    await _submit(driver, Submit(driver.ids(), (child,), decided))
     await driver.ensure(child)
     return await load_run(driver, child)
 
 
-async def _until(driver: Driver, state: RunState, *, ended: bool) -> RunState:
+async def _submit(driver: Driver, request: Submit) -> None:
+    await driver.journals.submit(request, unless=lambda: driver.lost)
+
+
+async def _until(driver: Driver, state: RunState, time: ChildTime, *, ended: bool) -> RunState:
     """Wait until it has ended, or until nothing more of it is to be undone."""
 
     def there() -> bool:
-        return not state.alive if ended else not (state.undo_wanted or state.undos)
+        return not state.alive if ended else not (state.undos or state.still_to_undo)
 
-    async with driver.store.watch({state.journal: state.head}) as news:
-        if not there():
-            async for told in news:
-                advance(state, told)
-                if there():
-                    break
+    with time.counted():
+        async with driver.journals.watch({state.journal: state.head}) as news:
+            if not there():
+                async for told in news:
+                    advance(state, told)
+                    if there():
+                        break
     return state

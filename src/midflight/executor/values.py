@@ -1,9 +1,13 @@
-"""Values that go into a journal and come out again: plain data, and nothing else."""
+"""Values that go into a journal and come out again: plain data, and nothing else.
+
+A value is data and is stored as it is or not at all. Texts for people, such as errors, are made
+storable instead: see ``foreign``.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, get_type_hints
@@ -12,11 +16,16 @@ import msgspec
 from msgspec import Raw
 
 from midflight.errors import NotPlainData, PayloadTooLarge
+from midflight.executor.foreign import text
 from midflight.kernel.record import NULL
+from midflight.plain import NotPlain, encoded
 from midflight.stores.codec import BLOB_MAX
-from midflight.tools.secret import hide, hide_within, known, to_stored
+from midflight.tools.labels import named
+from midflight.tools.secret import MARK, hide_within, known, refuse_forged, to_stored
 
-WORDS_MAX: Final = 20_000  # of an error: a page that a server sent back, and more than is read
+RESULT: Final = "its result"
+RUN_BYTES: Final = 16  # of a digest that is the id of a run: people read and type ids
+DIGEST_BYTES: Final = 32  # a full-length digest: no two inputs with the same one can be found
 
 _encoder = msgspec.json.Encoder(order="deterministic", enc_hook=to_stored)
 
@@ -24,54 +33,57 @@ _encoder = msgspec.json.Encoder(order="deterministic", enc_hook=to_stored)
 def encode(step: str, what: str, value: Any) -> Raw:
     """Encode a value, or say which part of it cannot be."""
     try:
-        return Raw(_encoder.encode(value))
-    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
-        path, part = next(_unplain(value, what), (what, value))
-        raise NotPlainData(step, what, path, type(part).__name__) from None
+        return Raw(encoded(value, what, _encoder, hook=to_stored))
+    except NotPlain as error:
+        raise NotPlainData(step, text(error), text(error.path)) from None
+
+
+def encode_arguments(
+    step: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    function: Callable[..., Any] | None = None,
+) -> Raw:
+    """Encode what a step is called with; data in it that look like a secret are refused.
+
+    An argument that cannot be stored is named as the ``function`` names it.
+    """
+    given = {"args": args, "kwargs": kwargs}
+    try:
+        raw = encode(step, "its arguments", given)
+    except NotPlainData:
+        for name, value in named(function, args, kwargs).items():
+            unnamed = name.startswith("argument ")  # its place: the function has no name for it
+            encode(step, f"its {name}" if unnamed else f"its argument {name}", value)
+        raise
+    if MARK.encode() in bytes(raw):
+        refuse_forged(given, f"step {step!r}: its arguments")
+    return raw
 
 
 def encode_result(step: str, value: Any) -> Raw:
     """Encode what a tool or an agent has returned, with dots where it holds a secret."""
-    raw = encode(step, "its result", value)
+    raw = encode(step, RESULT, value)
     if len(raw) > BLOB_MAX:
-        raise PayloadTooLarge(step, "its result", len(raw), BLOB_MAX)
+        raise PayloadTooLarge(step or "the run", RESULT, len(raw), BLOB_MAX)
     if any(msgspec.json.encode(secret)[1:-1] in bytes(raw) for secret in known()):
         return Raw(_encoder.encode(hide_within(msgspec.json.decode(raw))))
     return raw
 
 
-def storable(step: str, value: Any) -> tuple[Raw, str]:
-    """What it returned; or, if that cannot be stored, why. It happened all the same."""
+def storable(step: str, value: Any, *, happened: bool = False) -> tuple[Raw, str]:
+    """Return what a tool has returned as it is stored; or nothing, and why it cannot be stored.
+
+    Nothing else is stored in place of a result. Of an effect the words say that it ``happened``.
+    """
     try:
         return encode_result(step, value), ""
     except NotPlainData as error:
-        return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
+        why = error.why
     except PayloadTooLarge as error:
-        limit = f"has {error.size:,} bytes, and at most {error.limit:,} can be stored"
-        return NULL, f"its result {limit}: save it to a file or a table and return where it is"
-
-
-def words(error: BaseException) -> str:
-    """An error as it is recorded."""
-    said = hide(str(error))
-    if len(said) > WORDS_MAX:
-        said = f"{said[:WORDS_MAX]} … ({len(said):,} characters in all)"
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-def _unplain(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The innermost parts that cannot be stored, with the way to each."""
-    try:
-        _encoder.encode(value)
-    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
-        if depth < 20:
-            if isinstance(value, dict):
-                for key, part in value.items():
-                    yield from _unplain(part, f"{path}[{key!r}]", depth + 1)
-            elif isinstance(value, list | tuple | set | frozenset):
-                for number, part in enumerate(value):
-                    yield from _unplain(part, f"{path}[{number}]", depth + 1)
-        yield path, value
+        limit = f"it has {error.size:,} bytes, and at most {error.limit:,} can be stored"
+        why = f"{limit}. Save it to a file or a table and return where it is"
+    return NULL, f"{'it was done, but ' * happened}its result cannot be stored: {why}"
 
 
 def decode(raw: bytes, kind: Any = Any) -> Any:
@@ -87,7 +99,7 @@ def decode(raw: bytes, kind: Any = Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def result_type(function: Callable[..., Any]) -> Any:
-    """What a function says it returns, if msgspec can make that; otherwise plain data."""
+    """Return the type that a function says it returns, if msgspec can make it; otherwise Any."""
     try:
         kind = get_type_hints(inspect.unwrap(function)).get("return", Any)
         msgspec.json.Decoder(kind)
@@ -96,6 +108,10 @@ def result_type(function: Callable[..., Any]) -> Any:
     return Any if kind is type(None) else kind
 
 
-def digest(raw: bytes) -> str:
-    """A short name for what a step was called with."""
-    return blake2b(raw, digest_size=6).hexdigest()
+def digest(raw: bytes, size: int = DIGEST_BYTES) -> str:
+    """Return a name for what a step was called with: nobody can make two calls with the same name.
+
+    The ``size`` is a smaller one only for runs that an earlier release has begun. Two calls with
+    the same short digest can be found in minutes, so it decides nothing by itself.
+    """
+    return blake2b(raw, digest_size=size).hexdigest()

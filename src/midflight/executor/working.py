@@ -1,4 +1,4 @@
-"""What an agent's function has begun and waits for: its steps, and its calls that are no steps."""
+"""The steps and other calls that an agent's function has begun and waits for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from midflight.kernel.phases import Effect
 
 if TYPE_CHECKING:
+    from midflight.executor.calls import Call
     from midflight.executor.drive import Driver
     from midflight.executor.replay import Waiting
     from midflight.executor.steps import Step
@@ -25,7 +26,7 @@ class Working:
         self._expecting = 0
         self.steps: set[Step] = set()
         self.under_way: set[Step] = set()  # those of them that a cap has let through
-        self.waiting: dict[str, Waiting] = {}  # calls that are no steps
+        self.waiting: dict[str, Waiting] = {}  # calls that are not steps
 
     @property
     def calls(self) -> set[str]:
@@ -34,13 +35,13 @@ class Working:
 
     @property
     def names(self) -> list[str]:
-        """What a person calls them."""
+        """The names of steps and calls, in words for a person."""
         others = (call.called for call in self.waiting.values())
         return sorted([*(step.name for step in self.steps), *others])
 
     @property
     def quiet(self) -> bool:
-        """Nothing is inside a tool or writing down how it ended."""
+        """True if nothing is inside a tool or writing down how it ended."""
         state = self._log.state
         return not state.open and not state.undos and all(step.resting for step in self.steps)
 
@@ -79,7 +80,7 @@ class Working:
 
     # ── ending what is inside a tool ─────────────────────────────────────────────────────────
 
-    def abort(self, why: str, *, effects: bool) -> None:
+    def abort(self, why: str, *, effects: bool, hurry: bool = False) -> None:
         """End reads and model calls, and effects too if it must be."""
         for step in self.steps:
             call = step.call
@@ -87,7 +88,7 @@ class Working:
                 continue
             harmless = call.tool.effect in {Effect.READ, Effect.MODEL}
             if effects or harmless:
-                call.abort(why)
+                call.abort(why, hurry=hurry)
 
     def hushed(self, why: str) -> bool:
         """Abort reads and model calls, unless in boundary mode; true when all is quiet."""
@@ -107,10 +108,15 @@ class Working:
             if step.call is not None:
                 step.call.abort(why)
 
+    @property
+    def being_called(self) -> list[Call]:
+        """The calls that are inside a tool now."""
+        return [step.call for step in self.steps if step.call is not None]
+
     def cancel(self, *, now: bool) -> None:
-        """What a cancel ends hears of it here, and not when the pilot has its turn.
+        """Abort at once what a cancel ends, and not when the pilot has its turn.
 
         Beside many busy runs that would be several milliseconds later.
         """
         if (now or self._driver.agent.mode == "immediate") and not self._driver.lost:
-            self.abort("cancelled", effects=True)
+            self.abort("cancelled", effects=True, hurry=now)

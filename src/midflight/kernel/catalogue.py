@@ -16,7 +16,7 @@ from midflight.kernel.record import Event
 
 
 def _named(module: ModuleType) -> dict[str, type[Event]]:
-    """What the module defines; the bases it imports are kinds of events and no events."""
+    """Return the events that the module defines, by stored name, without the bases it imports."""
     return {
         kind.stored_name(): kind
         for kind in vars(module).values()
@@ -70,6 +70,7 @@ RunEvent: TypeAlias = (
     | e.RedirectDelivered
     | e.Killed
     | e.Recovered
+    | e.InboxOpened
     | e.MessagesTaken
     | e.UndoStarted
     | e.UndoSettled

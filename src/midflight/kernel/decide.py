@@ -1,7 +1,8 @@
-"""Requests: given the state, which events follow, or why none do.
+"""Answers requests: from a state, the events that follow, or the reason why none do.
 
-Called by a store inside its transaction, perhaps more than once: pure, and blind to everything but
-its arguments. A refusal is an exception that says what is accepted and that nothing changed.
+A store calls these functions inside its transaction, perhaps more than once. They are pure: they
+look at nothing but their arguments. A refusal is an exception that says what is accepted and that
+nothing changed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from midflight.kernel.diff import changed_meanwhile
 from midflight.kernel.limits import NO_CAPS, validate
 from midflight.kernel.machine import State, check, signal
 from midflight.kernel.phases import ENDS, Cause, Phase, Role, rank
-from midflight.kernel.record import Event, Request, Who, body_digest
+from midflight.kernel.record import Event, Request, Who, body_digest, key_of, size_of
 from midflight.kernel.state import RunState
 from midflight.kernel.thread_requests import check_request
 
@@ -52,10 +53,10 @@ STOPS: Final = (e.PauseRequested, e.CancelRequested, e.Killed)
 """Never refused for being decided on an older state: a stop is right whatever has changed."""
 
 MOVES: Final = (e.RunCreated, e.ResumeRequested)
-"""What an operator's switch forbids; claiming is the third, see ``facts.claim``."""
+"""The requests that an operator's switch forbids. It forbids a claim, too: see ``facts.claim``."""
 
 WITHDRAWN: Final = "withdrawn"
-"""How the reason begins why a question was closed that nobody needs to answer any more."""
+"""The first word of the reason why a question that needs no answer any more was closed."""
 
 HANDED_OVER: Final = "human"
 """The kind of question with which a run gives itself to a person."""
@@ -63,18 +64,27 @@ HANDED_OVER: Final = "human"
 ASKED: Final = "ask"
 """The kind of question that a function asks for information, and can do without."""
 
+NEVER_BEGUN: Final = "never-begun"
+"""Stands as the driver of a run that is cancelled before anybody has driven it."""
+
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
 REACHING: Final = (e.PauseRequested, e.ResumeRequested, e.CancelRequested)
 REACHES: Final = ("tree", "this")
-"""How far a verb goes down: over the run and all below it, or over the run alone."""
+"""The reaches of a verb: the run and all runs below it, or the run alone."""
+
+ASKED_MAX: Final = 16 * 1024 * 1024
+"""Bytes of requests that one journal takes: an edit of a message is stored beside what it edits."""
+
+SMALL: Final = 4 * 1024
+"""Bytes of a request that is taken also where a journal is full."""
 
 ASIDE: Final = ".aside"
-"""Ends the name of whoever answers questions aside for an agent."""
+"""The ending of the name of an agent that answers side questions for another agent."""
 
 
 def scopes(agent: str, thread: str) -> tuple[str, ...]:
-    """The kill switches that cover a run; who answers for an agent aside is stopped with it."""
+    """Return the kill switches that cover a run; an agent's switch also covers its side answers."""
     aside = (f"agent:{agent.removesuffix(ASIDE)}",) if agent.endswith(ASIDE) else ()
     return ("all", f"agent:{agent}", *aside, f"thread:{thread}")
 
@@ -98,6 +108,7 @@ def decide(
         check_reach(request.scope)
     if (known := _known(state, request)) is not None:
         return known
+    _check_room(state, request)
     if isinstance(request, MOVES) or getattr(request, "resume", False):
         refuse_if_stopped(switches)
     if isinstance(state, RunState):
@@ -136,21 +147,32 @@ def require_operator(who: Who, what: str) -> None:
 
 
 def check_reach(scope: str) -> None:
-    """Refuse a reach that is none: what was meant for all would otherwise be done to one."""
+    """Refuse an unknown reach: what was meant for a tree would otherwise be done to one run."""
     if scope not in REACHES:
         raise InvalidRequest(
-            f"scope {scope!r} is none; use one of {', '.join(REACHES)}. Nothing was changed."
+            f"scope {scope!r} is unknown; use one of {', '.join(REACHES)}. Nothing was changed."
         )
 
 
 def _known(state: State, request: Request) -> Known | None:
-    taken = state.keys.get((request.who.by, request.key))
+    taken = state.keys.get(key_of(request))
     if taken is None:
         return None
     position, digest = taken
     if digest != body_digest(request):
         raise KeyReused(state.journal, request.key, position)
     return Known(position)
+
+
+def _check_room(state: State, request: Request) -> None:
+    """Refuse a large request where a journal holds enough of them; stops and answers are small."""
+    size = size_of(request)
+    if size > SMALL and state.asked + size > ASKED_MAX:
+        raise InvalidRequest(
+            f"{state.journal} holds {state.asked:,} bytes of what people have written to it, and "
+            f"takes {ASKED_MAX:,}. Only requests of up to {SMALL:,} bytes are taken now: go on in "
+            "a new thread or run. This one was not stored."
+        )
 
 
 def refuse_if_stopped(switches: Iterable[Switch]) -> None:
@@ -169,7 +191,8 @@ def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None)
         case e.CancelRequested():
             if state.phase is Phase.CANCELLING and (state.cancel_now or not request.now):
                 return Known(state.cancel_at)
-            return (msgspec.structs.replace(request, in_flight=tuple(state.open)),)
+            asked = msgspec.structs.replace(request, in_flight=tuple(state.open))
+            return (asked, *_end_at_once(state)) if state.never_begun else (asked,)
         case e.QuestionAnswered():
             _answerable(state, request)
         case e.RunCreated():
@@ -183,6 +206,16 @@ def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None)
         case _:
             pass
     return (request,)
+
+
+def _end_at_once(state: RunState) -> tuple[Event, ...]:
+    """Cancel a run that never began: there is nothing to abort, undo or save, so it is over."""
+    epoch = state.epoch + 1
+    return (
+        e.DriverClaimed(epoch=epoch, driver=NEVER_BEGUN),
+        e.RunFinished(epoch=epoch, outcome="cancelled"),
+        e.DriverReleased(epoch=epoch, why="it was never begun"),
+    )
 
 
 def _resumable(state: RunState, request: e.ResumeRequested) -> None:
@@ -282,13 +315,18 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
 
 
 def _may_answer(who: Who, answerers: Iterable[str]) -> bool:
-    """Named by name, or by a role that theirs includes: an operator may do what a viewer may."""
+    """Return whether the answerers name this person, or a role that theirs includes.
+
+    An operator may do what a viewer may. The name of a role is never taken for the name of a
+    person: a person who calls themselves ``operator`` gains no right by it.
+    """
     roles = [Role(name) for name in answerers if name in set(Role)]
-    return who.by in answerers or any(rank(who.role) >= rank(role) for role in roles)
+    people = set(answerers) - set(Role)
+    return who.by in people or any(rank(who.role) >= rank(role) for role in roles)
 
 
 def _undoable(state: RunState, request: e.UndoRequested) -> None:
-    able = [p for p, a in state.effects.items() if a.can_be_undone and not state.repeated(a)]
+    able = state.can_undo
     wrong = [p for p in request.effects if p not in able]
     if state.phase in ENDS and (wrong or not able):
         what = f"effects {wrong} cannot" if wrong else "nothing can"

@@ -1,4 +1,4 @@
-"""What a person changed, in one line."""
+"""One line that says what a person has changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Piece(Struct, frozen=True):
 
 
 def word_diff(old: str, new: str) -> tuple[Piece, ...]:
-    """The change from ``old`` to ``new``, by words."""
+    """Return the change from ``old`` to ``new``, by words."""
     before, after = old.split(), new.split()
     pieces: list[Piece] = []
     for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -37,7 +37,7 @@ def word_diff(old: str, new: str) -> tuple[Piece, ...]:
 
 
 def one_line(old: str, new: str) -> str:
-    """The change as text: removed words between ``~``, added ones between ``=``."""
+    """Return the change as text: removed words between ``~``, added ones between ``=``."""
     marks = {"same": ("", ""), "removed": ("~", "~"), "added": ("=", "=")}
     words = (f"{marks[p.kind][0]}{p.text}{marks[p.kind][1]}" for p in word_diff(old, new))
     line = " ".join(words)
@@ -51,7 +51,7 @@ def changed_meanwhile(
     answers: Sequence[str] = (),
     messages: int = 0,
 ) -> str:
-    """The line that a resume shows: before and after of what the person could change."""
+    """Return the line that a resume shows: before and after of what the person could change."""
     parts = []
     if brief[0] != brief[1]:
         parts.append(one_line(*brief))

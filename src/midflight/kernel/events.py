@@ -1,4 +1,4 @@
-"""Every event of a run's journal. What is written here is on people's disks for ever."""
+"""Every event of a run's journal. Their stored names and fields are on people's disks for ever."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import ClassVar
 from msgspec import Raw
 
 from midflight.kernel.phases import Cause, Effect, Mode, Outcome
-from midflight.kernel.record import NULL, Blob, Decision, Event, Fact, Limits, Request, Usage
+from midflight.kernel.record import (
+    NULL,
+    Blob,
+    Decision,
+    Earlier,
+    Event,
+    Fact,
+    Limits,
+    Request,
+    Usage,
+)
 
 # ── the life of a run ────────────────────────────────────────────────────────────────────────
 
@@ -42,9 +52,15 @@ class RunCreated(Request, frozen=True, kw_only=True, tag="run.created"):
 
 
 class DriverClaimed(Decision, frozen=True, kw_only=True, tag="driver.claimed"):
-    """``epoch`` is one higher than the last: from here on older drivers decide nothing."""
+    """A driver takes the run. ``epoch`` is one higher than the last: older drivers decide nothing.
+
+    ``driven_until`` is the last sign of life of the driver before: the run's clock counts up to
+    then. It is absent where the same driver goes on, and in older journals: those count the time up
+    to the claim.
+    """
 
     driver: str
+    driven_until: float | None = None
 
 
 class DriverReleased(Decision, frozen=True, kw_only=True, tag="driver.released"):
@@ -62,11 +78,13 @@ class DriverRevoked(Event, frozen=True, kw_only=True, tag="driver.revoked"):
 class RunEntered(Decision, frozen=True, kw_only=True, tag="run.entered"):
     """The agent function is called (again).
 
-    ``mode`` is named where who created the run did not know it.
+    ``mode`` is named where the creator of the run did not know it. ``digest_bytes`` is the length
+    of the digests in the identities of the run's steps; a run keeps the length that it began with.
     """
 
     why: str = "start"
     mode: Mode | None = None
+    digest_bytes: int = 6  # as before releases wrote it down; stored journals rely on what this is
 
 
 class RunFinished(Decision, frozen=True, kw_only=True, tag="run.finished"):
@@ -89,13 +107,21 @@ class PlanSet(Decision, frozen=True, kw_only=True, tag="plan.set"):
 
 
 class StepSettled(Fact, frozen=True, kw_only=True, tag="step.settled"):
-    """A plain read has its result; it is repeatable, so its start needs no record."""
+    """A plain read has its result; it is repeatable, so its start needs no record.
+
+    An effect has one only if its step ended without an attempt of its own. ``earlier`` is the
+    effect whose result it took over, instead of doing the same again. ``input`` is what ``tool``
+    was called with, unless that is large: nothing but what people see depends on it.
+    """
 
     step: str
     name: str
     result: Raw = NULL
     blob: Blob | None = None
     error: str = ""
+    earlier: Earlier | None = None
+    tool: str = ""
+    input: Raw = NULL
 
 
 class StepReused(Fact, frozen=True, kw_only=True, tag="step.reused"):
@@ -119,14 +145,20 @@ class StepLeft(Fact, frozen=True, kw_only=True, tag="step.left"):
 class RecordsDropped(Decision, frozen=True, kw_only=True, tag="records.dropped"):
     """The function as it is now does not ask for these; a person said to go on without them.
 
-    Should it ask for one after all, it is still on record: nothing is done twice for it.
+    Should it ask for one after all, it is still on record: nothing is done twice for it. With
+    ``take_over`` an effect among them also counts for a step of another name that would do the
+    same: the same tool with the same arguments.
     """
 
     steps: tuple[str, ...]
+    take_over: bool = False
 
 
 class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started"):
-    """Committed before the first line of the attempt runs: what is not recorded does not begin."""
+    """Committed before the first line of the attempt runs: what is not recorded does not begin.
+
+    ``noun`` is what a person calls such effects, ``label`` what they call this one.
+    """
 
     step: str
     name: str
@@ -142,10 +174,15 @@ class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started")
     in_thread: bool = False  # which nobody can stop
     timeout: float = 600.0  # it does not go on after; stored journals rely on what this is
     reserved: Usage = Usage()
+    label: str = ""
 
 
 class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
-    """How the attempt that started at ``attempt`` ended; ``left`` is how its object looked then."""
+    """The attempt that started at ``attempt`` has ended; ``left`` is how its object looked then.
+
+    ``at_work``: it would not end, is not waited for any more, and may still act. ``said`` is what
+    a model has streamed on the way, as people have seen it; its result may hold more, or less.
+    """
 
     attempt: int
     outcome: Outcome
@@ -154,10 +191,12 @@ class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
     error: str = ""
     usage: Usage = Usage()
     left: str = ""
+    at_work: bool = False
+    said: str = ""
 
 
 class LateOutcome(Fact, frozen=True, kw_only=True, tag="outcome.late"):
-    """What became known after the fact: from an old driver, a check, or a person."""
+    """An outcome that became known after the fact: from an old driver, a check, or a person."""
 
     attempt: int
     outcome: Outcome
@@ -269,7 +308,7 @@ class QuestionAnswered(Request, frozen=True, kw_only=True, tag="question.answere
 
 
 class QuestionClosed(Event, frozen=True, kw_only=True, tag="question.closed"):
-    """Withdrawn, expired, or replaced because what it asked about has changed."""
+    """A question was withdrawn, has expired, or was replaced because its subject has changed."""
 
     question: int
     why: str
@@ -350,7 +389,7 @@ class HandedBack(Request, frozen=True, kw_only=True, tag="run.handed_back"):
 
 
 class HoldPlaced(Event, frozen=True, kw_only=True, tag="hold.placed"):
-    """Held for a cause other than the person's own pause."""
+    """The run is held for a cause other than the person's own pause."""
 
     cause: Cause
     why: str = ""
@@ -395,12 +434,21 @@ class Recovered(Request, frozen=True, kw_only=True, tag="run.recovered"):
 
 
 class MessagesTaken(Event, frozen=True, kw_only=True, tag="messages.taken"):
-    """Read by ``run``, all unread ones up to ``upto``; stands in both journals at once."""
+    """``run`` has read all unread messages up to ``upto``; stands in both journals at once."""
 
     run: str
     upto: int
     messages: tuple[int, ...] = ()
     step: str = ""
+
+
+class InboxOpened(Decision, frozen=True, kw_only=True, tag="inbox.opened"):
+    """The function has looked for messages and found none: it is known to read them.
+
+    Once for a run, and only of an agent that does not converse.
+    """
+
+    MUST_UNDERSTAND: ClassVar[bool] = False
 
 
 # ── undoing, saving, children ────────────────────────────────────────────────────────────────
@@ -414,12 +462,16 @@ class UndoStarted(Decision, frozen=True, kw_only=True, tag="undo.started"):
 
 
 class UndoSettled(Fact, frozen=True, kw_only=True, tag="undo.settled"):
-    """How the undo that started at ``undo`` ended."""
+    """The undo that started at ``undo`` has ended; ``undone`` says whether it worked.
+
+    ``at_work``: it would not end, is not waited for any more, and may still act.
+    """
 
     undo: int
     undone: bool
     why: str = ""
     final: bool = True
+    at_work: bool = False
 
 
 class WorkSaved(Decision, frozen=True, kw_only=True, tag="work.saved"):

@@ -1,6 +1,6 @@
-"""What is true whoever likes it: how something ended, who drives, an operator's switch.
+"""Facts: how something ended, which driver has a run, and an operator's switch.
 
-As pure as ``decide``, and called by a store inside its transaction as that is.
+These functions are as pure as those of ``decide``, and a store calls them inside its transaction.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
 
 
 def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
-    """Accept how something ended: once per attempt, in any phase, from whoever knows.
+    """Accept how something ended: once per attempt, in any phase, from anybody who knows.
 
-    What comes from an old driver or after the end becomes a ``LateOutcome``, which changes what we
-    know and starts nothing. A read's result or a scrap of text from an old driver is dropped: its
-    successor reads again.
+    A fact from an old driver or after the end becomes a ``LateOutcome``, which changes what is
+    known and starts nothing. A read's result or a piece of text from an old driver is dropped: the
+    next driver reads again.
     """
     current = fact.epoch == state.epoch and state.phase in IN_MOTION
     triaging = fact.epoch == state.epoch and state.phase is Phase.WAITING
@@ -54,7 +54,7 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
 
 
 def _answered(state: RunState, fact: e.AttemptSettled | e.LateOutcome) -> Iterator[Event]:
-    """What a person is asked about it need not be answered any more, and must not be."""
+    """Yield a closing for each question whether this attempt happened: that is known now."""
     if fact.outcome is Outcome.UNKNOWN or e.QuestionClosed not in TRANSITIONS[state.phase]:
         return
     for position, question in state.questions.items():
@@ -88,15 +88,17 @@ def claim(
     refuse_if_stopped(switches)
     if state.driver and not (lease_gone or state.driver == driver):
         return ()
-    claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver)
+    until = state.driven_at if state.entered and state.driver != driver else None
+    claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver, driven_until=until)
     check(state, claimed)
     return (claimed, *_lost(state, claimed.epoch))
 
 
 def _lost(state: RunState, epoch: int) -> Iterator[Event]:
-    """What was in flight: nobody here knows how it ended.
+    """Yield an end for each attempt and undo in flight: nobody here knows how it ended.
 
-    A run without a driver was taken from one that lives, by a kill; else the driver is gone.
+    A run without a driver was taken by a kill from a driver that lives; otherwise the driver is
+    gone.
     """
     if not (state.open or state.undos):
         return
@@ -111,15 +113,15 @@ def _lost(state: RunState, epoch: int) -> Iterator[Event]:
 
 
 def is_driver_name(driver: str) -> bool:
-    """Whether a driver can have this name, and so whether there can be a lease of it."""
+    """Return whether a driver can have this name, and so whether a lease of it can exist."""
     return _DRIVER_NAME.fullmatch(driver) is not None
 
 
 def check_driver_name(driver: str) -> None:
     """Raise InvalidRequest for a name that no store could keep a lease under.
 
-    A lease is a file or a row of that name, so it must be one everywhere: a run whose driver has a
-    lease that nobody can look at could never be taken over.
+    A lease is a file or a row of that name, so the name must be valid in every store: a run whose
+    driver has a lease that nobody can look at could never be taken over.
     """
     if not is_driver_name(driver):
         raise InvalidRequest(
@@ -129,9 +131,9 @@ def check_driver_name(driver: str) -> None:
 
 
 def kill(state: RunState, killed: e.Killed) -> tuple[Event, ...]:
-    """What the operator's switch does to one run: end it, or take its driver away.
+    """Apply the operator's switch to one run: end the run, or take its driver away.
 
-    A run that rests keeps its phase. Without its driver it cannot move, and the next one must
+    A run that rests keeps its phase. Without its driver it cannot move, and the next driver must
     claim it, which is where the switch is read.
     """
     if state.phase in IN_MOTION:

@@ -1,7 +1,7 @@
-"""Journal -> state, one event at a time. What happened is not judged here; ``machine`` did that.
+"""Folds a journal into a state, one event at a time. ``machine`` has judged the events before.
 
-``advance`` changes the state it is given. Same state and same record, same answer: that is what
-makes a replay, a second process and a crash see one and the same run.
+``advance`` changes the state it is given. The same state and the same record give the same answer:
+that is why a replay, a second process and a restart after a crash see one and the same run.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Final
 from midflight.kernel import events as e
 from midflight.kernel import thread_fold
 from midflight.kernel.fold_effects import EFFECTS, Apply
-from midflight.kernel.machine import State, next_phase
+from midflight.kernel.machine import EPOCHAL, FACTS, State, next_phase
 from midflight.kernel.phases import ENDS, Cause, Phase
-from midflight.kernel.record import Event, Recorded, Unknown, remember_key
+from midflight.kernel.record import Event, Recorded, Request, Unknown, remember_key, size_of
 from midflight.kernel.state import Delivery, Question, RunState
 from midflight.kernel.thread import ThreadState
+from midflight.kernel.timing import overcounted
 
 
 def fold(state: State, records: Iterable[Recorded]) -> State:
-    """Advance over all of them."""
+    """Advance the state over all of the records."""
     for record in records:
         advance(state, record)
     return state
@@ -44,7 +45,11 @@ def advance(state: State, record: Recorded) -> None:
         apply(state, event, record.position)
     if kind not in BULK:
         remember_key(state.keys, event, record.position)
+        if isinstance(event, Request):
+            state.asked += size_of(event)
         _move(state, event, record)
+    if kind in SIGNS_OF_LIFE:
+        state.driven_at = record.at
 
 
 def _move(state: RunState, event: Event, record: Recorded) -> None:
@@ -56,17 +61,28 @@ def _move(state: RunState, event: Event, record: Recorded) -> None:
     phase = next_phase(state, event)
     if phase is state.phase:
         return
-    if state.moving_since is not None:
-        state.spent.seconds += max(0.0, record.at - state.moving_since)
-        state.moving_since = None
-    if phase in {Phase.RUNNING, Phase.PAUSING}:  # a person who cancels does not pay for undoing
+    moves = phase in {Phase.RUNNING, Phase.PAUSING}  # the time of undoing is not counted
+    if moves and state.moving_since is None:
         state.moving_since = record.at
+    elif not moves:
+        _count_until(state, record.at)
+    came_to_rest = (state.phase, phase) == (Phase.PAUSING, Phase.PAUSED)
     state.phase = phase
-    state.relevant = record.position
+    if not came_to_rest:  # a person who has seen it pause expects that
+        state.relevant = record.position
     # Or a question that opens later, while work goes on, would look like one that is waited for.
     state.waiting &= phase in {Phase.WAITING, Phase.PAUSED}
     if phase in ENDS:
         _end(state, record.position)
+
+
+def _count_until(state: RunState, at: float) -> None:
+    """End the stretch in which the run moves, and count its seconds."""
+    began = state.moving_since
+    if began is not None:
+        state.stretch = (began, max(began, at))
+        state.spent.seconds += state.stretch[1] - began
+        state.moving_since = None
 
 
 def _end(state: RunState, position: int) -> None:
@@ -92,6 +108,12 @@ def _run_created(s: RunState, event: e.RunCreated, _at: int) -> None:
 
 
 def _driver_claimed(s: RunState, event: e.DriverClaimed, _at: int) -> None:
+    if event.driven_until is not None:
+        moved = s.moving_since is not None
+        _count_until(s, event.driven_until)
+        s.spent.seconds -= overcounted(s, event.driven_until)
+        s.stretch = (0.0, 0.0)
+        s.moving_since = s.at if moved else None
     s.epoch, s.driver = event.epoch, event.driver
 
 
@@ -131,7 +153,7 @@ def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
     s.deliveries[at] = Delivery("recover", "applied", at)
 
 
-def _messages_taken(s: RunState, _event: e.MessagesTaken, _at: int) -> None:
+def _looked_for_messages(s: RunState, _event: e.MessagesTaken | e.InboxOpened, _at: int) -> None:
     s.has_read = True
 
 
@@ -297,7 +319,8 @@ _APPLY: Final[dict[type[Event], Apply]] = {
     e.RunFinished: _run_finished,
     e.Killed: _killed,
     e.Recovered: _recovered,
-    e.MessagesTaken: _messages_taken,
+    e.MessagesTaken: _looked_for_messages,
+    e.InboxOpened: _looked_for_messages,
     e.QuestionOpened: _question_opened,
     e.QuestionAnswered: _question_answered,
     e.QuestionClosed: _question_closed,
@@ -323,3 +346,6 @@ BULK: Final = {e.StepSettled, e.AttemptStarted, e.AttemptSettled, e.TextStreamed
 
 Of a run's row in a read model they change the counters and, at most, when it is due.
 """
+
+SIGNS_OF_LIFE: Final = EPOCHAL - set(FACTS)
+"""Only the driver of a run writes these; how something ended may be told by others, too."""

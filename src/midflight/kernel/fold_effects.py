@@ -1,4 +1,4 @@
-"""What a run does and undoes, as its journal tells it: one small function an event.
+"""Folds the events about effects and their undoing, with one small function per event.
 
 The other events are in ``fold``, which knows when each is applied.
 """
@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from midflight.kernel import events as e
+from midflight.kernel.identities import SETTLE
 from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import Effect, Outcome
-from midflight.kernel.record import Event, Usage
+from midflight.kernel.record import Earlier, Event, Usage
 from midflight.kernel.state import WORKER_LOST, Attempt, RunState
 
 AFTER_ALL: Final = "It was done after all, by a worker that was lost"
@@ -24,9 +25,20 @@ Apply = Callable[[RunState, Any, int], None]
 
 
 def _step_settled(s: RunState, event: e.StepSettled, _at: int) -> None:
+    if event.earlier is not None:
+        _taken_over(s, event.earlier)
+        return
     s.done += not event.error
     s.spent.steps += 1
     s.spent.tool_calls += 1
+
+
+def _taken_over(s: RunState, earlier: Earlier) -> None:
+    """Note that a step took over an earlier effect, of this run or of another, and did nothing."""
+    if earlier.run:
+        s.inherited = (*s.inherited, earlier.label)
+    elif earlier.position in s.effects:
+        s.effects[earlier.position].reused = s.course
 
 
 def _attempt_started(s: RunState, event: e.AttemptStarted, at: int) -> None:
@@ -35,6 +47,7 @@ def _attempt_started(s: RunState, event: e.AttemptStarted, at: int) -> None:
         step=event.step,
         name=event.name,
         noun=event.noun or event.name,
+        label=event.label or event.noun or event.name,
         effect=event.effect,
         key=event.idempotency_key,
         undoable=event.undoable,
@@ -60,6 +73,7 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: i
     if attempt is None:
         return
     attempt.outcome, attempt.why = event.outcome, event.error
+    attempt.at_work = isinstance(event, e.AttemptSettled) and event.at_work
     if event.outcome is Outcome.DONE and not attempt.counted:
         s.done += attempt.is_step
         s.spent.steps += attempt.effect is not Effect.MODEL
@@ -76,6 +90,7 @@ def _late_outcome(s: RunState, event: e.LateOutcome, at: int) -> None:
     if effect is None:
         return
     effect.looked_up = True
+    s.timers.pop(f"{SETTLE}{event.attempt}", None)  # it need not be looked up again
     if event.outcome is not Outcome.DONE:
         return
     effect.learned = at
@@ -84,12 +99,12 @@ def _late_outcome(s: RunState, event: e.LateOutcome, at: int) -> None:
 
 
 def _done_late(s: RunState, effect: Attempt) -> None:
-    """Others may be at the same step, or have been: it is one step all the same."""
+    """Count the step once, although others may be at it now or may have been at it before."""
     others = [o for o in s.effects.values() if o.step == effect.step and o is not effect]
     if effect.outcome is Outcome.NOT_DONE:
         at_it = any(other.outcome in AT_IT for other in others)
         twice = ", and may have been done twice" if at_it else ""
-        s.notices.append(("after all", f"{effect.noun or effect.name}: {AFTER_ALL}{twice}."))
+        s.notices.append(("after all", f"{effect.label}: {AFTER_ALL}{twice}."))
     effect.counted = any(other.outcome is Outcome.DONE for other in others)
     for other in others:
         other.counted |= other.outcome is None
@@ -125,6 +140,9 @@ def _window_opened(s: RunState, event: e.WindowOpened, _at: int) -> None:
 
 def _timer_set(s: RunState, event: e.TimerSet, _at: int) -> None:
     s.timers[event.name] = event.until
+    kind, _, attempt = event.name.rpartition(SETTLE)
+    if not kind and attempt.isdecimal() and (effect := s.effects.get(int(attempt))) is not None:
+        effect.unseen = True
 
 
 def _timer_cleared(s: RunState, event: e.TimerCleared, _at: int) -> None:
@@ -154,6 +172,7 @@ def _undo_settled(s: RunState, event: e.UndoSettled, _at: int) -> None:
     effect = s.effects[s.undos.pop(event.undo)]
     blindly = event.undone and event.undo < effect.learned  # see _late_outcome
     effect.undo, effect.undo_why = 0, WORKER_LOST if blindly else event.why
+    effect.undo_at_work = event.at_work
     if (event.undone or event.final) and not blindly:
         effect.undone = event.undone
         s.undo_wanted.discard(effect.position)
@@ -171,6 +190,7 @@ def _child_spawned(s: RunState, event: e.ChildSpawned, at: int) -> None:
         step=event.step,
         name=event.agent,
         noun=f"background run: {event.brief}",
+        label=f"background run: {event.brief}",
         effect=Effect.ONCE,
         key="",
         undoable=True,
@@ -186,7 +206,7 @@ def _child_settled(s: RunState, event: e.ChildSettled, _at: int) -> None:
     s.children[event.child] = event.outcome
     s.allotments.pop(event.child, None)
     s.spent.steps += event.steps
-    s.plan_from += event.steps  # they are no steps of this run's plan
+    s.plan_from += event.steps  # these steps are not in this run's plan
     s.spent.tool_calls += event.tool_calls
     _spend(s, event.usage)
     s.spent.unpriced += event.unpriced

@@ -1,8 +1,8 @@
-"""Which run a thread is about, and what comes next when that is over.
+"""Decides which run a thread is about, and what comes next when that run is over.
 
-Pure decisions over a thread and the runs it names, shared by whoever makes them: a person's verb, a
-driver whose run ends or whose triage has chosen, and the sweep after a crash. Each gives the events
-of one transaction; since all of them look under the same locks, no two take the same todo.
+The decisions are pure functions of a thread and the runs that it names. A person's verb, a driver
+whose run ends or whose triage has chosen, and the sweep after a crash share them. Each gives the
+events of one transaction; since all of them look under the same locks, no two take the same todo.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Moves:
         self.events: dict[str, list[Event]] = {}
 
     def add(self, journal: str, *events: Event) -> None:
-        """At the end of a journal."""
+        """Add events at the end of a journal."""
         self.events.setdefault(journal, []).extend(events)
 
 
 def is_free(talk: t.ThreadState, find: Find, ended: str = "") -> bool:
-    """Whether nothing is in front: its run has ended (just now: ``ended``), or is parked."""
+    """Return whether nothing is in front: its run has ended (just now: ``ended``), or is parked."""
     if not talk.front or talk.front == ended:
         return True
     run = find(talk.front)
@@ -44,18 +44,18 @@ def is_free(talk: t.ThreadState, find: Find, ended: str = "") -> bool:
 
 
 def open_messages(talk: t.ThreadState) -> list[t.Message]:
-    """Those about which nothing was chosen yet."""
+    """Return the unread messages about which nothing was chosen yet."""
     return [message for message in talk.unread.values() if not message.choice]
 
 
 def is_spoken_to(talk: t.ThreadState, run: RunState) -> bool:
-    """Whether a run that waits for a person has messages to look at meanwhile."""
+    """Return whether a run that waits for a person has messages to look at meanwhile."""
     waits = run.phase is Phase.WAITING and is_host(talk, run)
     return waits and talk.front == run.journal and bool(open_messages(talk))
 
 
 def is_host(talk: t.ThreadState, run: RunState) -> bool:
-    """Whether a run is one of the agent that answers in the thread."""
+    """Return whether the run's agent is the one that answers in the thread."""
     return talk.host is not None and talk.host.agent == run.agent
 
 
@@ -152,7 +152,7 @@ def bring_back(moves: Moves, talk: t.ThreadState, todo: t.Todo, why: str) -> Non
 
 
 def is_parked(todo: t.Todo, find: Find) -> bool:
-    """Whether the run of a todo is still there to come back."""
+    """Return whether the run of a todo is alive and still parked."""
     run = find(todo.run)
     return run is not None and run.alive and Cause.PARKED in run.holds
 
@@ -235,11 +235,11 @@ def _own_up(
         run = find(message.run) if message.choice == "incorporate" and message.run else None
         if run is not None:
             text = f"{_called(run)} ended before it read {short(message.text)!r}. {now}"
-            moves.add(talk.journal, t.Said(run=run.journal, text=text, kind="triage"))
+            moves.add(talk.journal, _told(run, text, [message]))
 
 
 def _tell_unread(moves: Moves, talk: t.ThreadState, run: RunState | None) -> None:
-    """Where nobody converses, messages are read only by an agent that looks for them."""
+    """Say which messages a run left unread: only an agent that looks for messages reads them."""
     if run is None or talk.front not in {"", run.journal} or run.aside_of:
         return
     unread = [m for m in talk.unread.values() if m.position > run.thread_at and not m.run]
@@ -247,7 +247,13 @@ def _tell_unread(moves: Moves, talk: t.ThreadState, run: RunState | None) -> Non
         words = ", ".join(repr(short(message.text)) for message in unread[:TOLD_MAX])
         more = f" and {len(unread) - TOLD_MAX} more" if len(unread) > TOLD_MAX else ""
         text = f"{_called(run)} ended without reading {words}{more}. Nothing was done about it."
-        moves.add(talk.journal, t.Said(run=run.journal, text=text, kind="triage"))
+        moves.add(talk.journal, _told(run, text, unread[:TOLD_MAX]))
+
+
+def _told(run: RunState, text: str, messages: Iterable[t.Message]) -> t.Said:
+    """Return words about messages, untrusted if the run is, or if a sender may not steer."""
+    clean = not run.untrusted and all(message.who.role.steers for message in messages)
+    return t.Said(run=run.journal, text=text, kind="triage", untrusted=not clean)
 
 
 def _called(run: RunState) -> str:
@@ -255,12 +261,12 @@ def _called(run: RunState) -> str:
 
 
 def left_messages(talk: t.ThreadState, find: Find, ended: str = "") -> list[t.Message]:
-    """Unread messages of those who may steer, that nobody who lives is to read."""
+    """Return the unread messages of people who may steer that no living run is to read."""
     return [m for m in talk.unread.values() if m.who.role.steers and _is_left(m, find, ended)]
 
 
 def _is_left(message: t.Message, find: Find, ended: str) -> bool:
-    """Whether nobody who lives is to read it."""
+    """Return whether no living run is to read the message."""
     if not message.run or message.run == ended:
         return True
     run = find(message.run)
@@ -297,7 +303,7 @@ def switch(
     new: str,
     why: str = "",
 ) -> None:
-    """What is in front is parked, and a new run does what the messages say."""
+    """Park the run in front, and begin a new run that does what the messages say."""
     for message in messages:
         moves.add(
             talk.journal,

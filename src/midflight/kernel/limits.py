@@ -11,6 +11,7 @@ from msgspec import Struct
 from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState, Spent
+from midflight.kernel.timing import seconds_in_motion
 
 NO_CAPS: Final = Limits()
 WARN_AT: Final = 0.8
@@ -27,7 +28,7 @@ class Meter(Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """How full: 1.0 is at the cap."""
+        """The part of the cap that is used: 1.0 is at the cap."""
         return self.used / self.cap if self.cap else 1.0
 
 
@@ -42,7 +43,7 @@ def validate(limits: Limits) -> None:
 
 
 def limits_from(given: Mapping[str, str]) -> Limits:
-    """Caps as people write them, by name; ``InvalidRequest`` for what is none."""
+    """Read caps by name, as people write them; raise ``InvalidRequest`` for anything else."""
     if not given:
         raise InvalidRequest("no cap is named: write one as usd=4. Nothing was changed.")
     caps: dict[str, Any] = {}
@@ -67,7 +68,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _can_be_meant(name: str, cap: object) -> bool:
-    """Not below zero, nor NaN, nor endless: no journal holds that, and it is no cap."""
+    """Return whether a cap is a number of zero or more, and neither NaN nor infinite."""
     kinds = int | float if name in MEASURED else int
     return isinstance(cap, kinds) and not isinstance(cap, bool) and 0 <= cap < float("inf")
 
@@ -80,21 +81,25 @@ def _no_cap(name: str, cap: object) -> InvalidRequest:
 
 
 def is_metered(limits: Limits) -> bool:
-    """Whether there is a cap on something that is spent; going in circles spends nothing."""
+    """Return whether there is a cap on something that is spent; going in circles spends nothing."""
     return msgspec.structs.replace(limits, repeats=None) != NO_CAPS
 
 
-def meters(state: RunState, now: float, caps: Limits | None = None) -> list[Meter]:
-    """Every cap that is set, or of ``caps``, with spent + reserved against it."""
+def meters(
+    state: RunState, now: float, caps: Limits | None = None, *, alone: bool = False
+) -> list[Meter]:
+    """Return a meter for every cap that is set, or of ``caps``: spent and reserved against it.
+
+    ``alone`` says that nobody drives the run: then its clock stands still.
+    """
     limits = state.limits if caps is None else caps
     if not is_metered(limits):
         return []
     spent, flying = state.spent, state.open.values()
     spawns = len(state.children)  # a run that only spawns comes to its cap as well
-    running = max(0.0, now - state.moving_since) if state.moving_since is not None else 0.0
     used = {
         "steps": spent.steps + spawns + _allotted(state, "steps"),
-        "seconds": spent.seconds + running,
+        "seconds": seconds_in_motion(state, now, alone=alone),
         "tokens": spent.tokens
         + sum(a.reserved_tokens for a in flying)
         + _allotted(state, "tokens"),
@@ -106,7 +111,7 @@ def meters(state: RunState, now: float, caps: Limits | None = None) -> list[Mete
 
 
 def _allotted(state: RunState, meter: str) -> float:
-    """What children that live may still spend; it is spent only once they have ended."""
+    """Return what children that live may still spend; it is spent only once they have ended."""
     return sum(getattr(allotted, meter) or 0 for allotted in state.allotments.values())
 
 
@@ -120,9 +125,9 @@ def at_cap(
     tool_calls: int = 0,
     caps: Limits | None = None,
 ) -> Meter | None:
-    """The first cap that the next call would pass.
+    """Return the first cap that the next call would pass, or None.
 
-    Asked before each call, so that the overshoot is at most what is in flight already.
+    This is asked before each call, so that the overshoot is at most what is in flight already.
     """
     wants = {"steps": steps, "tokens": tokens, "usd": usd, "tool_calls": tool_calls}
     for meter in meters(state, now, caps):
@@ -133,14 +138,14 @@ def at_cap(
 
 
 def warnings(state: RunState, now: float) -> list[Meter]:
-    """Caps that are 80 % full: person and model are told."""
+    """Return the caps that are 80 % full: person and model are told of them."""
     return [meter for meter in meters(state, now) if meter.share >= WARN_AT]
 
 
 def allotment(state: RunState, now: float, wanted: Limits) -> Limits:
-    """What a child may have: what it asks for, within what its parent has left.
+    """Return the caps of a child: those it asks for, within what its parent has left.
 
-    One that asks for nothing in particular gets half of that, so that its parent can go on.
+    A child that asks for nothing in particular gets half of that, so that its parent can go on.
     """
     taken = {"steps": 1, "tool_calls": 1}  # by the spawn itself
     left = {
@@ -156,7 +161,7 @@ def allotment(state: RunState, now: float, wanted: Limits) -> Limits:
 
 
 def committed(state: RunState) -> Spent:
-    """What an ended run has cost: spent, and what children that outlive it may still spend."""
+    """Return the cost of a run that has ended, with what its living children may still spend."""
     spent, spawns = state.spent, len(state.children)
     return Spent(
         steps=spent.steps + spawns + int(_allotted(state, "steps")),
@@ -169,10 +174,10 @@ def committed(state: RunState) -> Spent:
 
 
 def _tighter(wanted: int | None, above: int | None) -> int | None:
-    """A child goes in circles no longer than its parent may; 0 says that it may for ever."""
+    """Return the bound of a child, which is never looser than its parent's. 0 is no bound."""
     if wanted is None:
         return above
-    return min(wanted, above) if above else wanted
+    return min(wanted or above, above) if above else wanted
 
 
 def _share(want: float | None, left: float | None, *, whole: bool) -> float | None:

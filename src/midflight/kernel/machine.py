@@ -1,8 +1,8 @@
-"""The table: which event each phase takes, and where it leads. Everything that decides is here.
+"""The table: the events that each phase takes, and the phase to which each of them leads.
 
-A cell is a phase, or several: then ``rest`` chooses, by what still holds or asks, and the choice
-must be one of the cell's. Absent means illegal; there is no default row. The diagram in
-``ARCHITECTURE.md`` is drawn from this table.
+A cell is one phase, or several: then ``rest`` chooses, by what still holds or asks, and its choice
+must be one of the cell's. An event that is not in a row is illegal; there is no default row. The
+diagram in ``ARCHITECTURE.md`` is drawn from this table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,15 @@ ASKING: Final = (e.QuestionOpened, e.QuestionAnswered, e.QuestionClosed)
 TIMERS: Final = (e.TimerSet, e.TimerCleared)
 STEERING: Final = (e.RedirectRequested, e.RedirectDelivered, e.LimitsRaised, e.HoldLifted)
 STARTS: Final = (e.AttemptStarted, e.ChildSpawned, e.UndoStarted, e.WindowOpened, e.RunEntered)
-NOTES: Final = (e.PlanSet, e.StateSaved, e.MessagesTaken, e.WorkSaved, e.NoticeGiven, e.Spoke)
+NOTES: Final = (
+    e.PlanSet,
+    e.StateSaved,
+    e.MessagesTaken,
+    e.InboxOpened,
+    e.WorkSaved,
+    e.NoticeGiven,
+    e.Spoke,
+)
 WORLD: Final = (e.GuardSet, e.RecordsDropped)  # a person has said that the changed world is fine
 
 _end = {
@@ -113,7 +121,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.CancelRequested: C,
     },
     C: _stay(C, *DRIVERS, *FACTS, *OUTCOMES, *TIMERS, e.QuestionClosed)
-    | _stay(C, e.CancelRequested, e.UndoStarted, e.WorkSaved)
+    | _stay(C, e.CancelRequested, e.UndoStarted, e.WorkSaved, e.NoticeGiven)
     | {e.RunFinished: Phase.CANCELLED, e.Killed: Phase.KILLED},
     Phase.DONE: _end[Phase.DONE],
     Phase.FAILED: _end[Phase.FAILED],
@@ -146,8 +154,14 @@ def accepts(phase: Phase) -> tuple[str, ...]:
     return tuple(verb for verb, kind in VERBS.items() if kind in TRANSITIONS[phase])
 
 
+def accepts_now(state: RunState) -> tuple[str, ...]:
+    """Return the verbs that this run takes; no undo where nothing can be undone."""
+    verbs = accepts(state.phase)
+    return verbs if state.can_undo else tuple(verb for verb in verbs if verb != "undo")
+
+
 def signal(event: Event) -> str:
-    """What a person calls it: the verb, or else the stored name."""
+    """Return the name that a person knows an event by: its verb, or else its stored name."""
     verbs = (verb for verb, kind in VERBS.items() if kind is type(event))
     return next(verbs, event.stored_name())
 
@@ -202,7 +216,7 @@ def _illegal(state: RunState, event: Event) -> IllegalSignal | IllegalEvent:
     """A person is told what is accepted; a driver has a bug."""
     if not isinstance(event, Request):
         return IllegalEvent(state.journal, event.stored_name(), f"the run is {state.phase}")
-    return IllegalSignal(state.journal, state.phase, signal(event), accepts(state.phase))
+    return IllegalSignal(state.journal, state.phase, signal(event), accepts_now(state))
 
 
 def _check_epoch(state: RunState, event: Any) -> None:  # a Decision or a Fact
@@ -217,7 +231,7 @@ def _check_epoch(state: RunState, event: Any) -> None:  # a Decision or a Fact
     if kind is e.DriverClaimed:
         expected += 1
     elif kind in FACTS:
-        return  # knowledge is welcome from whoever has it
+        return  # a fact is taken from anybody who knows it
     elif kind in DECISIONS and not state.driver:
         raise IllegalEvent(state.journal, event.stored_name(), "nobody drives it: claim it first")
     if event.epoch != expected:
@@ -263,7 +277,7 @@ def _late_outcome(s: RunState, event: e.LateOutcome) -> str | None:
 
 
 def may_become(attempt: Attempt, outcome: Outcome) -> bool:
-    """Whether that is news. That it was done outdoes whoever looked and had not found it."""
+    """Return whether an outcome is news. *Done* replaces a *not done* that was only looked up."""
     if attempt.outcome is Outcome.NOT_DONE and attempt.looked_up:
         return outcome is Outcome.DONE
     return attempt.outcome is not outcome and attempt.outcome in {None, Outcome.UNKNOWN}

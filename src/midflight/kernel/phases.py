@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Phase(StrEnum):
-    """Where a run is. No two of them look alike to a person."""
+    """The phases of a run. No two of them look alike to a person."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -29,7 +29,7 @@ IN_MOTION: Final = frozenset({Phase.RUNNING, Phase.PAUSING, Phase.CANCELLING})
 
 
 class Cause(StrEnum):
-    """Why a run is held. Each cause is lifted only by its owner."""
+    """The reasons why a run is held. Each is lifted only by its owner."""
 
     USER = "user"  # by resume
     PARKED = "parked"  # by the todo scheduler
@@ -40,7 +40,7 @@ class Cause(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a step does to the world, and so what may be done to the step."""
+    """The effect of a step on the world, which decides what may be done to the step."""
 
     READ = "read"
     MODEL = "model"
@@ -49,12 +49,12 @@ class Effect(StrEnum):
 
     @property
     def touches_world(self) -> bool:
-        """Whether an attempt must be accounted for in the receipt."""
+        """True if an attempt must be accounted for in the receipt."""
         return self in {Effect.WRITE, Effect.ONCE}
 
 
 class Outcome(StrEnum):
-    """How an attempt ended. For an effect, a plain exception is never more than ``unknown``."""
+    """The end of an attempt. For an effect, a plain exception is never more than ``unknown``."""
 
     DONE = "done"
     NOT_DONE = "not_done"  # proven: the tool raised NotDone, or its check said so
@@ -65,7 +65,7 @@ class Outcome(StrEnum):
 
 
 class Role(StrEnum):
-    """Who may do what: look, steer, answer for everything."""
+    """The rights of a person or program: to look, to steer, or to answer for everything."""
 
     VIEWER = "viewer"
     CONTROLLER = "controller"
@@ -73,17 +73,17 @@ class Role(StrEnum):
 
     @property
     def steers(self) -> bool:
-        """Whether their words may change what is done; a viewer's are only read."""
+        """True if words under this role may change what is done; a viewer's are only read."""
         return self is not Role.VIEWER
 
 
 def rank(role: Role) -> int:
-    """A higher one may do all that a lower one may: an operator what a viewer may."""
+    """Return the place of a role in their order: each may do all that a lower one may."""
     return list(Role).index(role)
 
 
 class Mode(StrEnum):
-    """When a stop is heard: between steps, or in the middle of one."""
+    """The moment at which a stop is heard: between steps, or also in the middle of one."""
 
     BOUNDARY = "boundary"
     IMMEDIATE = "immediate"

@@ -1,4 +1,4 @@
-"""What each control would do now, in the words that stand on it before it is pressed."""
+"""The words on each control before it is pressed: what it would do now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from msgspec import Struct
 
 from midflight.kernel.machine import TRANSITIONS, VERBS
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.reach import BACKGROUND, Below, Reach, count, listed, waits_for_step
+from midflight.kernel.reach import (
+    BACKGROUND,
+    Below,
+    Reach,
+    agreeing,
+    count,
+    listed,
+    staying,
+    waits_for_step,
+)
 from midflight.kernel.state import Attempt, RunState
 
 NOT_AT_HAND: Final[Below] = {}
@@ -118,27 +127,27 @@ def _redirect(state: RunState, _below: Below) -> str:
 
 
 def _cancel(state: RunState, reach: Reach) -> Offer:
-    undoes, stays = listed(reach.undoes), listed(reach.stays)
+    undoes, stays = listed(reach.undoes), staying(reach.stays)
     if state.phase is Phase.CANCELLING:
         left = " and ".join(filter(None, [undoes, _unseen(reach)]))
         text = f"Skips undo, {left} may remain" if left else "Skips what is left"
         return Offer("cancel", "Stop now", enabled=True, consequence=text)
     undone = ", ".join(filter(None, [undoes, reach.perhaps]))
-    parts = [reach.cancels, undone and f"undoes {undone}", stays and f"{stays} stays"]
+    parts = [reach.cancels, undone and f"undoes {undone}", stays]
     parts.append("saves partial work to thread" if any(parts) else "saves what is done so far")
     text = ", ".join(part for part in parts if part)
     waits = waits_for_step(reach.runs)
     text = f"{waits}, then {text}" if waits else text[0].upper() + text[1:]
-    flying = listed(a for a in reach.flying if a.irreversible)
-    confirm = f"{flying} is under way and cannot be stopped. Cancel anyway?" if flying else ""
+    flying = agreeing([a for a in reach.flying if a.irreversible], "is", "are")
+    confirm = f"{flying} under way and cannot be stopped. Cancel anyway?" if flying else ""
     return Offer("cancel", "Cancel", True, text, confirm)
 
 
 def _undo(state: RunState, below: Below) -> str:
     reach = Reach(state, below)
     undoes = " and ".join(filter(None, [listed(reach.can_undo), _unseen(reach)]))
-    stays = listed(a for run in reach.runs[1:] for a in Reach(run, NOT_AT_HAND).stays)
-    parts = [undoes and f"undoes {undoes}", stays and f"{stays} stays"]
+    below_it = [a for run in reach.runs[1:] for a in Reach(run, NOT_AT_HAND).stays]
+    parts = [undoes and f"undoes {undoes}", staying(below_it)]
     text = ", ".join(part for part in parts if part) or "nothing is left to undo below"
     return text[0].upper() + text[1:]
 
@@ -149,8 +158,12 @@ def _unseen(reach: Reach) -> str:
 
 
 def _undoable(state: RunState) -> bool:
-    """Whether there is something to ask for once it has ended, also in a run below."""
-    return any(a.can_be_undone and not state.repeated(a) for a in state.effects.values())
+    """Return whether an undo can be asked for once the run has ended, also in a run below."""
+    return any(
+        a.can_be_undone and not state.repeated(a)
+        for a in state.effects.values()
+        if a.position not in state.undo_wanted
+    )
 
 
 def _stoppable(state: RunState) -> list[Attempt]:

@@ -1,12 +1,13 @@
-"""What a stop reaches: a run's own effects, and those of the background runs below it.
+"""The effects that a stop reaches: a run's own, and those of the background runs below it.
 
-Who shows a run does not always have the runs below it at hand. Then only what is known is said.
+A front door that shows a run does not always have the runs below it at hand. Then it says only what
+is known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from midflight.kernel.phases import Mode, Outcome, Phase
@@ -35,7 +36,7 @@ class Reach:
 
     @property
     def flying(self) -> list[Attempt]:
-        """What is in flight anywhere."""
+        """The attempts that are in flight anywhere."""
         return [a for run in self.runs if run.alive for a in run.open.values()]
 
     @property
@@ -46,27 +47,27 @@ class Reach:
 
     @property
     def perhaps(self) -> str:
-        """What it undoes of runs whose effects are not at hand: nobody here knows."""
+        """Words for runs whose effects are not at hand: nobody here knows what is undone there."""
         return f"what it can of {count(len(self.unseen), BACKGROUND)}" if self.unseen else ""
 
     @property
     def undoes(self) -> list[Attempt]:
-        """What a cancel would undo."""
+        """The effects that a cancel would undo."""
         return [a for run in self.runs for a in (_to_undo(run) if run.alive else _undoable(run))]
 
     @property
     def can_undo(self) -> list[Attempt]:
-        """What an undo would, once the run has ended."""
-        return [a for run in self.runs for a in _undoable(run)]
+        """The effects that an undo after the end would undo; each is offered only once."""
+        return [a for run in self.runs for a in _undoable(run) if a.position not in run.undo_wanted]
 
     @property
     def stays(self) -> list[Attempt]:
-        """What has happened, or may have, and cannot be undone."""
+        """The effects that have happened, or may have, and cannot be undone."""
         return [a for run in self.runs for a in _staying(run)]
 
 
 def _to_undo(state: RunState) -> list[Attempt]:
-    """What a cancel would undo: done or in doubt, with an undo, not undone yet."""
+    """Return the effects that a cancel would undo: done or in doubt, with an undo, not undone."""
     return [
         a
         for a in _own(state)
@@ -75,7 +76,7 @@ def _to_undo(state: RunState) -> list[Attempt]:
 
 
 def _undoable(state: RunState) -> list[Attempt]:
-    """What can be asked for once it has ended, also a second time where undoing failed."""
+    """Return the effects that can be undone after the end, also again where undoing has failed."""
     return [a for a in _own(state) if a.can_be_undone and not state.repeated(a)]
 
 
@@ -92,7 +93,7 @@ def _own(state: RunState) -> list[Attempt]:
 
 
 def waits_for_step(runs: Iterable[RunState]) -> str:
-    """How the words about a stop begin where it is heard only between steps."""
+    """Return the first words about a stop that is heard only between steps, or nothing."""
     slow = [n for n, run in enumerate(runs) if run.mode is Mode.BOUNDARY and _works(run)]
     if not slow:
         return ""
@@ -105,14 +106,37 @@ def _works(run: RunState) -> bool:
 
 
 def listed(attempts: Iterable[Attempt]) -> str:
-    """Their nouns, counted; a long list is cut."""
-    counted = Counter(a.noun for a in attempts)
-    words = [noun if n == 1 else count(n, noun) for noun, n in counted.items()]
+    """Name each attempt by its label, or count several of one noun; a long list is cut."""
+    listing = list(attempts)
+    counted = Counter(a.noun for a in listing)
+    labels = {a.noun: a.label for a in listing}
+    words = [labels[noun] if n == 1 else count(n, noun) for noun, n in counted.items()]
     if len(words) > 3:
         words = [*words[:2], f"{len(words) - 2} more"]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def count(n: int, noun: str) -> str:
-    """So many of something; one is not counted."""
-    return noun if n == 1 else f"{n} {noun}s"
+    """Return a number and the plural of a noun, or the noun alone for one."""
+    return noun if n == 1 else f"{n} {_plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    """The plural of a noun in English, or of the last word of one."""
+    low = noun.lower()
+    if low.endswith("y") and low[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if low.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
+
+
+def agreeing(attempts: Sequence[Attempt], one: str, several: str) -> str:
+    """Return the list, and the verb that agrees with it; empty for no attempts."""
+    return f"{listed(attempts)} {one if len(attempts) == 1 else several}" if attempts else ""
+
+
+def staying(attempts: Sequence[Attempt]) -> str:
+    """Name what stays, and what may: nobody knows of an unknown outcome whether it happened."""
+    doubtful = [a for a in attempts if a.outcome is Outcome.UNKNOWN]
+    certain = [a for a in attempts if a.outcome is not Outcome.UNKNOWN]
+    parts = agreeing(certain, "stays", "stay"), agreeing(doubtful, "may stay", "may stay")
+    return ", ".join(filter(None, parts))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.state import WORKER_LOST, Attempt, RunState
+from midflight.kernel.state import LOST, NOT_SEEN, WORKER_LOST, Attempt, RunState
+
+UNDO_ASKED: Final = "undo asked for"
 
 
 class Line(Struct, frozen=True):
-    """One effect, in words for a person: *undone*, *final (irreversible)*, *unknown (why)*."""
+    """One effect, in words for a person: *undone*, *final (irreversible)*, *unknown (why)*.
+
+    ``noun`` is its label, by which a person knows it from others of its kind.
+    """
 
     position: int
     noun: str
@@ -47,10 +54,14 @@ def receipt(state: RunState) -> Receipt:
 def _line(state: RunState, effect: Attempt) -> Line:
     word, why = _word(state, effect)
     earlier = max(effect.course, effect.reused) < state.entered_course
-    return Line(effect.position, effect.noun, word, why, earlier)
+    return Line(effect.position, effect.label, word, why, earlier)
 
 
 def _word(state: RunState, effect: Attempt) -> tuple[str, str]:
+    if effect.undo_at_work:
+        return "unknown", f"undo: {effect.undo_why}"
+    if not state.alive and effect.position in state.still_to_undo and not effect.undone:
+        return UNDO_ASKED, ""  # the journal does not say whether anybody works on it
     match effect.outcome:
         case None:
             return _in_flight(state)
@@ -60,9 +71,16 @@ def _word(state: RunState, effect: Attempt) -> tuple[str, str]:
             return "aborted", "proven"
         case Outcome.UNKNOWN:
             tried = effect.undone is not None or effect.undo_why
-            return "unknown", "undo attempted" if tried else effect.why
+            return "unknown", "undo attempted" if tried else _doubt(effect)
         case _:
             return _done(state, effect)
+
+
+def _doubt(effect: Attempt) -> str:
+    """Say why nobody knows. That a check has looked in vain says more than how the try ended."""
+    if not effect.unseen:
+        return effect.why
+    return f"{effect.why}; {NOT_SEEN}" if effect.why in LOST else NOT_SEEN
 
 
 def _in_flight(state: RunState) -> tuple[str, str]:

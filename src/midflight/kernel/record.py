@@ -1,4 +1,4 @@
-"""What every event is made of, and how it stands in a journal.
+"""The parts that every event is made of, and its place in a journal.
 
 Three classes, told apart by their base:
 
@@ -42,7 +42,7 @@ class Event(Struct, frozen=True, omit_defaults=True, tag_field="event", gc=False
 
 
 class Who(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Who asked, with which right, through which door."""
+    """The actor of a request: its name, its role, and the channel that it came through."""
 
     by: str
     role: Role = Role.CONTROLLER
@@ -50,20 +50,20 @@ class Who(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Request(Event, frozen=True, kw_only=True):
-    """Asked by ``who``; repeated under the same ``key`` it is the same request."""
+    """A request by ``who``; repeated under the same ``key`` it is the same request."""
 
     who: Who
     key: str = ""
 
 
 class Decision(Event, frozen=True, kw_only=True):
-    """Made by the driver that holds ``epoch``."""
+    """A decision of the driver that holds ``epoch``."""
 
     epoch: int
 
 
 class Fact(Event, frozen=True, kw_only=True):
-    """How something ended, as seen by the driver of ``epoch``."""
+    """The end of something, as the driver of ``epoch`` has seen it."""
 
     epoch: int
 
@@ -85,7 +85,7 @@ class Limits(Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What one attempt spent. ``usd`` is None where the price is not known."""
+    """The spending of one attempt. ``usd`` is None where the price is not known."""
 
     tokens: int = 0
     usd: float | None = None
@@ -96,6 +96,14 @@ class Blob(Struct, frozen=True):
 
     hash: str
     size: int
+
+
+class Earlier(Struct, frozen=True, omit_defaults=True, gc=False):
+    """An effect on record: the attempt at ``position`` of ``run``, or of the same run if empty."""
+
+    position: int
+    run: str = ""
+    label: str = ""
 
 
 class Unknown(Struct, frozen=True):
@@ -116,22 +124,41 @@ class Recorded(Struct, frozen=True, gc=False):
     event: Any  # Event | Unknown; Any keeps msgspec from validating what the codec has built
 
 
-Keys = dict[tuple[str, str], tuple[int, bytes]]
-"""(caller, key) -> (position of the first request under it, digest of what it asked)."""
+Keys = dict[tuple[str, str, str], tuple[int, bytes]]
+"""(caller, verb, key) -> (position of the first request under it, digest of what it asked).
+
+The verb is the name of the event on disk. Nobody's key stands for what somebody else asks.
+"""
 
 
 ADDED_BY_US: Final = {"in_flight": (), "diff": "", "kept": Limits(), "thread_at": 0}
-"""Written into a request when it is taken, from the state of that moment, not by who asks."""
+"""Fields that the kernel fills in when a request is taken, from the state of that moment."""
 
 
 def body_digest(event: Request) -> bytes:
-    """What a request asks, apart from what the acknowledgement adds to it."""
+    """Return a digest of what a request asks, without what the acknowledgement adds to it."""
     added = {name: ADDED_BY_US[name] for name in event.__struct_fields__ if name in ADDED_BY_US}
     asked = msgspec.structs.replace(event, **added) if added else event
-    return blake2b(msgspec.json.encode(asked), digest_size=8).digest()
+    return blake2b(msgspec.json.encode(asked), digest_size=32).digest()
 
 
 def remember_key(keys: Keys, event: Event, position: int) -> None:
     """Note under which key a request came, so that a repeat of it is recognised."""
     if isinstance(event, Request) and event.key:
-        keys.setdefault((event.who.by, event.key), (position, body_digest(event)))
+        keys.setdefault(key_of(event), (position, body_digest(event)))
+
+
+def size_of(event: Request) -> int:
+    """Return how many bytes of a journal a request takes."""
+    return len(msgspec.json.encode(event))
+
+
+def key_of(event: Request) -> tuple[str, str, str]:
+    """Return under what a request is remembered in a journal."""
+    return event.who.by, event.stored_name(), event.key
+
+
+def taken_under(keys: Keys, by: str, key: str) -> int | None:
+    """Return where somebody's first request under a key is, whatever it asked for."""
+    found = [at for (sender, _, given), (at, _) in keys.items() if (sender, given) == (by, key)]
+    return min(found, default=None)

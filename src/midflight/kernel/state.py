@@ -1,9 +1,9 @@
-"""What a journal adds up to. Built by ``fold``, read by everybody, changed by nobody else.
+"""The state that a journal adds up to. ``fold`` builds it; everybody else only reads it.
 
 A state is mutable for one reason: folding ten thousand events must not copy ten thousand maps. It
-belongs to whoever folds it; ``decide``, ``preview`` and ``receipt`` only read it. Results of steps
-are not kept here (a driver that replays takes them from the events), so that a long run's state
-stays as small as its list of effects.
+belongs to the code that folds it; ``decide``, ``preview`` and ``receipt`` only read it. Results of
+steps are not kept here (a driver that replays takes them from the events), so that a long run's
+state stays as small as its list of effects.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from midflight.kernel.identities import SETTLE
 from midflight.kernel.phases import ENDS, Cause, Effect, Mode, Outcome, Phase
 from midflight.kernel.record import Keys, Limits, Who
 
 WORKER_LOST: Final = "worker lost"  # why nobody knows how something ended
 CUT_OFF: Final = "cut off"  # the same, where its worker lives, and may still be at it
 LOST: Final = frozenset({WORKER_LOST, CUT_OFF})
+UNTRUSTED: Final = "untrusted"  # the kind of the notice that it has read words of strangers
+NOT_SEEN: Final = "checked, not seen yet"  # what was sent may still arrive
 
 
 @dataclass(slots=True)
@@ -27,6 +30,7 @@ class Attempt:
     step: str
     name: str
     noun: str
+    label: str  # this one among all that the noun stands for
     effect: Effect
     key: str
     undoable: bool
@@ -42,6 +46,9 @@ class Attempt:
     why: str = ""
     looked_up: bool = False  # its outcome is what somebody else has found
     learned: int = 0  # where it became known that it had happened, after it had been in doubt
+    at_work: bool = False  # it was left behind, and may still act
+    undo_at_work: bool = False  # so was its undo
+    unseen: bool = False  # its check has not seen it, when what was sent might still arrive
     undo: int = 0  # position of the undo under way
     undone: bool | None = None
     undo_why: str = ""  # why it is not undone, after all that was tried so far
@@ -50,13 +57,13 @@ class Attempt:
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether it happened, or may have, and has an undo that has not worked yet."""
+        """True if it happened, or may have, and has an undo that has not worked yet."""
         happened = self.outcome in {Outcome.DONE, Outcome.UNKNOWN}
         return self.undoable and happened and not self.undone
 
     @property
     def can_be_stopped(self) -> bool:
-        """Whether *Stop it* is offered: a pause aborts reads and model calls without asking."""
+        """True if *Stop it* is offered: a pause aborts reads and model calls without asking."""
         return self.effect.touches_world and not (self.irreversible or self.in_thread)
 
 
@@ -74,7 +81,7 @@ class Question:
 
 @dataclass(slots=True)
 class Delivery:
-    """What became of a request: accepted, then applied or superseded at a position."""
+    """The fate of a request: accepted, then applied or superseded at a position."""
 
     verb: str
     status: str = "accepted"
@@ -115,7 +122,7 @@ class RunState:
     asides: bool = False  # its agent answers side questions itself
     aside_of: str = ""
     thread_at: int = 0
-    has_read: bool = False  # its function has taken messages
+    has_read: bool = False  # its function has looked for messages
     parked_for: str = ""  # why it is parked, in words
     mode: Mode = Mode.IMMEDIATE
     limits: Limits = field(default_factory=Limits)
@@ -137,12 +144,15 @@ class RunState:
     redirect: tuple[str, str] | None = None  # (text, profile) of the last unapplied one
     deliveries: dict[int, Delivery] = field(default_factory=dict)
     keys: Keys = field(default_factory=dict)
+    asked: int = 0  # bytes of what people have asked
     relevant: int = 0  # last position at which what a person decides on has changed
     plan: tuple[str, ...] = ()
     plan_from: int = 0  # steps done when it was made
     spent: Spent = field(default_factory=Spent)
     done: int = 0  # steps of its own that have a result; what counts towards a cap is in spent
-    moving_since: float | None = None
+    moving_since: float | None = None  # while it runs or pauses
+    stretch: tuple[float, float] = (0.0, 0.0)  # when it last moved: both ends, as counted
+    driven_at: float = 0.0  # when its driver last wrote something
     timers: dict[str, float] = field(default_factory=dict)
     windows: dict[str, tuple[str, float]] = field(default_factory=dict)  # step -> noun, until
     guards: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -153,7 +163,7 @@ class RunState:
     held_since: tuple[str, Limits] | None = None  # brief and caps when the person held it
     held_at: float = 0.0  # and when that was
     answers: list[str] = field(default_factory=list)  # given while the person held it
-    human: str = ""  # who has taken it over
+    human: str = ""  # the person who has taken it over
     notices: list[tuple[str, str]] = field(default_factory=list)  # (kind, text)
     cancel_at: int = 0
     cancel_now: bool = False
@@ -165,14 +175,20 @@ class RunState:
 
     @property
     def alive(self) -> bool:
-        """Whether the run has not ended."""
+        """True while the run has not ended."""
         return self.phase not in ENDS
 
-    def repeated(self, effect: Attempt) -> bool:
-        """Whether another attempt under its key tells of this one, too.
+    @property
+    def never_begun(self) -> bool:
+        """True if nobody has begun it or is about to, so that nothing of it can be under way."""
+        rests = self.phase in {Phase.QUEUED, Phase.PAUSED}
+        return rests and not (self.entered or self.driver or self.effects or self.opaque)
 
-        What is or was in doubt is told of by its repeat, also when it becomes known later: a
-        provider that honours keys did it once for both.
+    def repeated(self, effect: Attempt) -> bool:
+        """Return whether another attempt under its key accounts for this one, too.
+
+        A repeat accounts for an effect that is or was in doubt, also when that becomes known later:
+        a provider that honours keys did it once for both.
         """
         in_doubt = effect.outcome is Outcome.UNKNOWN
         return (
@@ -199,10 +215,42 @@ class RunState:
         return bool(undo) or effect.why in LOST or effect.position in self.undo_wanted
 
     @property
+    def reads_messages(self) -> bool:
+        """True if the run is known to read messages while it works; else that is not known."""
+        return self.converses or self.has_read
+
+    @property
+    def untrusted(self) -> bool:
+        """True if the run has read words of strangers; what it says afterwards is marked so."""
+        return any(kind == UNTRUSTED for kind, _ in self.notices)
+
+    @property
+    def unseen(self) -> list[Attempt]:
+        """Attempts whose check has not seen them, and that are looked up again after a while."""
+        if not self.timers:
+            return []
+        return [x for x in self.effects.values() if f"{SETTLE}{x.position}" in self.timers]
+
+    @property
+    def can_undo(self) -> list[int]:
+        """The positions of the effects that an undo can be asked for."""
+        return [p for p, x in self.effects.items() if x.can_be_undone and not self.repeated(x)]
+
+    @property
+    def still_to_undo(self) -> set[int]:
+        """The effects that a person wants undone and that are still there to be undone.
+
+        A check may have shown since that one was never done. The wish stays on record: if that
+        effect turns out to have been done after all, it is undone then.
+        """
+        effects = ((position, self.effects.get(position)) for position in self.undo_wanted)
+        return {p for p, x in effects if x and x.can_be_undone and not self.repeated(x)}
+
+    @property
     def wants_driver(self) -> bool:
-        """Whether somebody must drive it for anything further to happen."""
+        """True if somebody must drive the run for anything further to happen."""
         if self.phase in ENDS:
-            return bool(self.undo_wanted or self.undos)
+            return bool(self.undos or self.still_to_undo)
         if self.phase is Phase.PAUSED:
             asks = any(question.kind == "stale" for question in self.questions.values())
             answered = Cause.STALE in self.holds and not asks
@@ -211,7 +259,7 @@ class RunState:
 
     @property
     def due_at(self) -> float | None:
-        """When time alone changes something: an expiry, a hold window, a back-off.
+        """The next time at which time alone changes something: an expiry, a window, a back-off.
 
         A question of a paused run does not expire: nobody could see what its answer would do.
         """

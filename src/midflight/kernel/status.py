@@ -1,11 +1,14 @@
-"""How a run stands, in one line: what a message to it is answered with."""
+"""The status of a run in one line, with which a message to it is answered."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.state import RunState
+from midflight.kernel.reach import listed
+from midflight.kernel.receipt import UNDO_ASKED
+from midflight.kernel.state import NOT_SEEN, Attempt, RunState
+from midflight.kernel.timing import alone_from, seconds_in_motion
 
 WIDTH: Final = 120
 HELD: Final = {
@@ -18,20 +21,30 @@ HELD: Final = {
 }
 """The person's own hold first: it is what they remember."""
 
-MAY_BE_DEAF: Final = ", but this agent may not read messages while it works: redirect it"
-"""Of an agent that does not converse and has read nothing yet: whether it will, nobody knows."""
+NOBODY: Final = "nobody drives this"
+"""Of a run that needs a driver and has none that lives."""
+
+MAY_BE_DEAF: Final = (
+    ", but it is not known whether this agent reads messages while it works: a redirect reaches it"
+)
+"""Of an agent that does not converse and has not looked for messages yet."""
 
 
-def status(state: RunState, now: float) -> str:
-    """The line, for example ``working: Score churn, step 3 of 5, 2:10``."""
-    line = _line(state, now)
+def status(state: RunState, now: float, *, alone: bool = False) -> str:
+    """Return the line, for example ``working: Score churn, step 3 of 5, 2:10``.
+
+    ``alone`` says that the run needs a driver and has none that lives.
+    """
+    line = _line(state, now, alone)
+    if alone:
+        line = f"{NOBODY}, for {_span(now - alone_from(state))} now; it was {line}"
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
-def _line(state: RunState, now: float) -> str:
+def _line(state: RunState, now: float, alone: bool) -> str:
     match state.phase:
         case Phase.RUNNING:
-            return _working(state, now)
+            return _working(state, now, alone)
         case Phase.PAUSING:
             finishing = _names(state)
             return f"pausing: finishing {finishing}" if finishing else "pausing"
@@ -44,44 +57,49 @@ def _line(state: RunState, now: float) -> str:
         case Phase.WAITING:
             return "waiting for you"
         case Phase.CANCELLING:
-            undoing = ", ".join(state.effects[effect].noun for effect in state.undos.values())
+            undoing = ", ".join(state.effects[effect].label for effect in state.undos.values())
+            unseen = _unseen(state)
+            if unseen:
+                return f"cancelling: {unseen}"
             return f"cancelling: undoing {undoing}" if undoing else "cancelling"
+        case _ if not state.alive and state.still_to_undo:
+            return f"{state.phase}; {UNDO_ASKED}: {listed(_to_be_undone(state))}"
         case Phase.FAILED:
             return f"failed: {state.error}" if state.error else "failed"
         case _:
             return str(state.phase)
 
 
-def answer(state: RunState, now: float, *, hosted: bool, heard: bool = False) -> str:
-    """What a message to this run is answered with: how it stands, and whether anybody reads it.
+def answer(
+    state: RunState, now: float, *, hosted: bool, heard: bool = False, alone: bool = False
+) -> str:
+    """Return the answer to a message: how the run stands, and whether anybody reads it.
 
     Where an agent converses (``hosted``) somebody always does; a stop word is ``heard`` at once.
     """
-    line = status(state, now)
+    line = status(state, now, alone=alone)
     if not (state.alive or hosted):
         return f"{line}; nobody reads this until a run is started here"
-    reads = hosted or heard or state.has_read
+    reads = hosted or heard or state.reads_messages
     if Cause.USER in state.holds and not heard:
         return f"{line}; your message is kept until you resume{'' if reads else MAY_BE_DEAF}"
     return line if reads else f"{line}; stored{MAY_BE_DEAF}"
 
 
 def place(state: RunState) -> str:
-    """Where it is: ``step 3 of 5`` of its plan, or just ``step 3``."""
+    """Return the place of a run: ``step 3 of 5`` of its plan, or just ``step 3``."""
     number = state.spent.steps - state.plan_from
     planned = number < len(state.plan)
     return f"step {number + 1} of {len(state.plan)}" if planned else f"step {state.spent.steps + 1}"
 
 
-def _working(state: RunState, now: float) -> str:
+def _working(state: RunState, now: float, alone: bool) -> str:
     number = state.spent.steps - state.plan_from
     planned = state.plan[number] if number < len(state.plan) else ""
-    seconds = state.spent.seconds
-    if state.moving_since is not None:
-        seconds += max(0.0, now - state.moving_since)
+    seconds = seconds_in_motion(state, now, alone=alone)
     asked = len(state.questions)
     parts = [
-        _names(state) or planned,
+        _names(state) or _unseen(state) or planned,
         place(state),
         _clock(int(seconds)),
         f"{asked} question{'s' * (asked > 1)} for you" if asked else "",
@@ -89,12 +107,30 @@ def _working(state: RunState, now: float) -> str:
     return f"working: {', '.join(part for part in parts if part)}"
 
 
+def _to_be_undone(state: RunState) -> list[Attempt]:
+    return [state.effects[position] for position in sorted(state.still_to_undo)]
+
+
 def _names(state: RunState) -> str:
-    """What is in flight; a plain read is not on record until it has its result."""
+    """Name the attempts in flight; a plain read is not on record until it has its result."""
     return " and ".join(dict.fromkeys(attempt.name for attempt in state.open.values()))
+
+
+def _unseen(state: RunState) -> str:
+    """Name the effects that may still arrive, and are looked up again."""
+    labels = ", ".join(dict.fromkeys(attempt.label for attempt in state.unseen))
+    return f"{NOT_SEEN}: {labels}" if labels else ""
 
 
 def _clock(seconds: int) -> str:
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def _span(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``3 h``, ``2 d``: how long something lasts, in one unit."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"

@@ -1,7 +1,7 @@
 """A thread is a journal too: messages, todos, and which run is in front.
 
-Its events, its state, and the rules of what may come next; what an event changes is in
-``thread_fold``.
+This module has its events, its state, and the rules of what may come next; ``thread_fold`` says
+what an event changes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from midflight.kernel.phases import Mode
 from midflight.kernel.record import Event, Keys, Limits, Request, Who
 
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
-VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
+VIEWERS_MAX: Final = 64  # of these by viewers, so that they shut nobody else out
 NAMED_MAX: Final = 8  # numbers in a refusal: enough to see which one was meant
 WHOLE: Final = "whole"  # of words that were heard: to their end, which others have not heard
-HUNG_UP: Final = "hung up"  # of words that were heard: who listened has left, and they went on
+HUNG_UP: Final = "hung up"  # of words that were heard: the listener has left, and they went on
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -31,7 +31,7 @@ class ThreadCreated(Request, frozen=True, kw_only=True, tag="thread.created"):
 
 
 class MessageSent(Request, frozen=True, kw_only=True, tag="message.sent"):
-    """Keeps its sender's role for ever; its position is its id."""
+    """A message. It keeps its sender's role for ever; its position is its id."""
 
     text: str
 
@@ -44,13 +44,13 @@ class MessageEdited(Request, frozen=True, kw_only=True, tag="message.edited"):
 
 
 class MessageWithdrawn(Request, frozen=True, kw_only=True, tag="message.withdrawn"):
-    """Taken back before it was read."""
+    """A message was taken back before it was read."""
 
     message: int
 
 
 class MessageTriaged(Event, frozen=True, kw_only=True, tag="message.triaged"):
-    """What ``run`` does about it: incorporate, switch or defer. No choice: it is open again.
+    """The choice of ``run`` about a message: incorporate, switch or defer; empty: open again.
 
     ``pause`` and ``redirect`` are not chosen by anybody: plain words have acted at once.
     """
@@ -76,13 +76,21 @@ class AsideAsked(Request, frozen=True, kw_only=True, tag="aside.asked"):
 
 
 class Said(Event, frozen=True, kw_only=True, tag="agent.said"):
-    """The agent speaks in the thread; a background run also ``to`` the run that began it."""
+    """The agent speaks in the thread; a background run also ``to`` the run that began it.
+
+    ``untrusted`` marks words of a run that had read words of strangers.
+    ``step`` and ``attempt`` name what has streamed these words, or their beginning, where that was
+    the last thing that the run did: people have seen them already.
+    """
 
     MUST_UNDERSTAND: ClassVar[bool] = False
     run: str
     text: str
     kind: str = "text"
     to: str = ""
+    untrusted: bool = False
+    step: str = ""
+    attempt: int = 0
 
 
 class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
@@ -90,7 +98,8 @@ class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
 
     ``of`` is the place where it was said; 0 where it was being said and never ended. ``how`` is
     "hung up" where nobody has ended it: it was being said, and comes on record when it ends. Of
-    several listeners the one counts who has heard the most: one who heard all of it is "whole".
+    several listeners only the one with the most counts: "whole" marks one that heard all of it.
+    ``untrusted`` marks words of a run that had read words of strangers, as ``Said`` does.
     """
 
     MUST_UNDERSTAND: ClassVar[bool] = False
@@ -98,17 +107,18 @@ class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
     run: str
     of: int = 0
     how: str = ""
+    untrusted: bool = False
 
 
 def is_further(heard: SpeechHeard, before: SpeechHeard | None) -> bool:
-    """Whether nobody has heard more of these words."""
+    """Return whether no listener before has heard more of these words."""
     if before is None or heard.how == WHOLE:
         return True
     return before.how != WHOLE and len(heard.text) > len(before.text)
 
 
 def goes_on(heard: str, said: str) -> bool:
-    """Whether what was said in the end is what somebody had heard the beginning of."""
+    """Return whether the words that were said in the end begin with those that were heard."""
     return bool(heard.strip()) and said.lstrip().startswith(heard.strip())
 
 
@@ -124,7 +134,7 @@ class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):
 
 
 class TodoTaken(Event, frozen=True, kw_only=True, tag="todo.taken"):
-    """``run`` takes it up."""
+    """``run`` takes the todo up."""
 
     todo: int
     run: str
@@ -156,7 +166,7 @@ class TodosReordered(Request, frozen=True, kw_only=True, tag="todos.reordered"):
 
 
 class FrontChanged(Event, frozen=True, kw_only=True, tag="front.changed"):
-    """Which run the thread is about now; it stays so after its end, until another is.
+    """The thread is about ``run`` now; that stays so after its end, until it is about another.
 
     The other fields are about an agent that converses: from here on it is the thread's host.
     """
@@ -169,17 +179,17 @@ class FrontChanged(Event, frozen=True, kw_only=True, tag="front.changed"):
 
 
 SPEAKING: Final = (MessageSent, MessageEdited, MessageWithdrawn, AsideAsked)
-"""What a viewer may do too."""
+"""The requests that a viewer may make, too."""
 
 WORDED: Final = (MessageSent, MessageEdited, AsideAsked)
-"""What needs a text."""
+"""The requests that need a text."""
 
 # ── state ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
 class Message:
-    """A message. ``run`` is who is to read it, or has read it; empty before the triage."""
+    """A message. ``run`` is to read it, or has read it; empty before the triage."""
 
     position: int
     text: str
@@ -225,17 +235,18 @@ class ThreadState:
     host: Host | None = None
     opaque: bool = False
     unread: dict[int, Message] = field(default_factory=dict)
-    reports: dict[int, str] = field(default_factory=dict)  # to whom, until they are read
+    reports: dict[int, str] = field(default_factory=dict)  # position -> run that is to read it
     read: dict[int, Message] = field(default_factory=dict)  # the last of them
     last_said: str = ""
     messages: int = 0
     todos: dict[int, Todo] = field(default_factory=dict)
     order: tuple[int, ...] = ()
     keys: Keys = field(default_factory=dict)
+    asked: int = 0  # bytes of what people have asked
 
     @property
     def due_at(self) -> float | None:
-        """At once, while something waits for the front to be free: somebody should look."""
+        """The time of the last event while something waits for a free front; else None."""
         if self.host is None:
             return None
         heard = any(message.who.role.steers for message in self.unread.values())
@@ -266,7 +277,7 @@ def _free(_s: ThreadState, _event: Any) -> str | None:
 
 
 def _but(numbers: Iterable[int]) -> str:
-    """What there is instead: the last of it, which is what people mean."""
+    """Name what there is instead: the last few numbers, which people are likely to mean."""
     some = list(numbers)[-NAMED_MAX:]
     return f", only {', '.join(map(str, some))}" if some else ", nor any other"
 

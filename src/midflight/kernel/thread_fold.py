@@ -1,4 +1,4 @@
-"""A thread's journal -> its state: one small function an event, as ``fold`` has them for a run."""
+"""Folds a thread's journal into its state, one small function per event, as ``fold`` for runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from midflight.kernel import thread as t
 from midflight.kernel.events import MessagesTaken
-from midflight.kernel.record import Event, Recorded, remember_key
+from midflight.kernel.record import Event, Recorded, Request, remember_key, size_of
 from midflight.kernel.thread import ThreadState
 
 READ_KEPT: Final = 256  # read messages whose choice can still be overruled
@@ -20,6 +20,8 @@ def advance(s: ThreadState, event: Event, record: Recorded) -> None:
     if apply is not None:
         apply(s, event, record)
     remember_key(s.keys, event, record.position)
+    if isinstance(event, Request):
+        s.asked += size_of(event)
 
 
 def _thread_created(s: ThreadState, event: t.ThreadCreated, record: Recorded) -> None:
@@ -62,17 +64,17 @@ def _messages_taken(s: ThreadState, event: MessagesTaken, _record: Recorded) -> 
 
 
 def _said(s: ThreadState, event: t.Said, record: Recorded) -> None:
-    """To another run it is a report; else it is what the thread last heard."""
+    """Keep words to another run as a report; other text is what the thread last heard."""
     if event.to:
         s.reports[record.position] = event.to
-        while len(s.reports) > READ_KEPT:  # who has ended reads none
+        while len(s.reports) > READ_KEPT:  # a run that has ended reads none
             del s.reports[next(iter(s.reports))]
     elif event.kind == "text":
         s.last_said = event.text[:SAID_KEPT]
 
 
 def _read(s: ThreadState, messages: Iterable[int], run: str) -> None:
-    """They are not unread any more; the last of them can still be overruled."""
+    """Take messages from the unread ones; the last of them can still be overruled."""
     for position in messages:
         message = s.unread.pop(position, None)
         if message is not None:

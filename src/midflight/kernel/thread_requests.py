@@ -1,4 +1,4 @@
-"""What a thread refuses that its rules alone would take: who asks it, and how much is unread."""
+"""The checks of requests to a thread that its rules alone do not make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from midflight.kernel.phases import rank
 from midflight.kernel.record import Request, Who
 
 CHOICES: Final = ("incorporate", "switch", "defer", "back", "undo")
-"""What a person can want done about a message."""
+"""The choices that a person can make about a message."""
 
 
 def check_request(state: t.ThreadState, request: Request, *, read_at_once: bool) -> None:
@@ -39,7 +39,7 @@ def _overrulable(state: t.ThreadState, request: t.ChoiceOverruled) -> None:
 
 
 def _room(state: t.ThreadState, who: Who) -> None:
-    """What is unread is bounded, and who may not steer has a share of it."""
+    """Raise ``InvalidRequest`` if too many messages are unread, or too many of those by viewers."""
     unread, whose = len(state.unread), ""
     full = unread >= t.UNREAD_MAX
     if not full and not who.role.steers:
@@ -53,7 +53,7 @@ def _room(state: t.ThreadState, who: Who) -> None:
 
 
 def _own(state: t.ThreadState, request: t.MessageEdited | t.MessageWithdrawn) -> None:
-    """A message keeps its sender's role, so nobody else may put words into it."""
+    """Raise ``NotAllowed`` unless the sender asks, with at least the role that the message has."""
     message, who = state.unread.get(request.message), request.who
     if message is None:
         return

@@ -29,7 +29,7 @@ LONG: Final = 3_000  # ms: at half of it a tool acts, long after any stop on a b
 
 
 def act(*names: str, tool: str = "act", ms: int = 20) -> Answer:
-    """A turn of the model that calls one tool so many times."""
+    """Return a turn of the model that calls one tool once for each name."""
     return Answer(tuple(Call(tool, name, ms) for name in names))
 
 

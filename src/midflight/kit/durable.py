@@ -1,8 +1,8 @@
-"""What a durable step costs, and how a long run grows: on disk, and when it is taken up again.
+"""Measures the cost of a durable step, and the growth of a long run on disk and at a resume.
 
-Each figure stands beside what plain SQLite did on the same disk just before and just after it: one
-row of 200 bytes a commit, every commit synced. That a runtime syncs too is read from the database
-by the connections that it writes by.
+Each speed stands beside that of plain SQLite on the same disk just before and just after it: one
+row of 200 bytes a commit, every commit synced. The connections that a runtime writes by are asked
+whether they sync as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GROWTH: Final = (200, 1_000, 5_000)
 LONG_S: Final = 600.0
 PAYLOAD: Final = "x" * 200
 SHAPES: Final = {"on_langgraph": ("last", "list", "delta")}
-"""How a runtime can keep what its steps have given, where that is its user's choice."""
+"""An adapter -> the ways to keep the results of its steps, where its user has the choice."""
 
 HEAVY: Final = {("list", 5_000)}
 """Left out: a list in the state is written anew at every step, gigabytes in all."""
@@ -50,20 +50,20 @@ class Figure(Struct, omit_defaults=True):
     per_s: float = 0.0
     against_raw: float = 0.0
     cpu_ms: float = 0.0
-    """Processor time of a step: what a busy machine does not change."""
+    """Processor time of a step, which a busy machine does not change."""
     loop_pct: float = 0.0
-    """Of that, what the thread of the event loop has used."""
+    """The share of it that the thread of the event loop has used."""
     raw_per_s: float = 0.0
     disk_bytes: int = 0
     resume_ms: float = 0.0
     load_of_others_pct: float = 0.0
     syncs: str = ""
-    """What the database says of the connections that the runtime writes by."""
+    """The settings of the connections that the runtime writes by, as the database tells them."""
     sitting: int = 0
 
 
 async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
-    """All figures of one runtime."""
+    """Return all figures of one runtime."""
     found = []
     syncs = await subject.ask("syncs")
     say(f"  {syncs}")
@@ -83,7 +83,7 @@ async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
 
 
 async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
-    await subject.ask("steps", runs, count, shape, within_s=LONG_S)  # until its log has too
+    await subject.ask("steps", runs, count, shape, within_s=LONG_S)  # fills its log
     rates, raws, load = [], [], machine.Load()
     used, looped = subject.cpu_s(), subject.cpu_s(loop_only=True)
     for _ in range(ROUNDS):
@@ -112,7 +112,7 @@ async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
 
 
 async def _growth(subject: Subject, shape: str, count: int) -> Figure:
-    """How much more is on disk after a run, and how soon its next step comes after a crash."""
+    """Measure the bytes that a run adds on disk, and the time to its next step after a crash."""
     run = f"grown{shape}{count}"
     await _begin_anew(subject)
     before = await _size(subject)
@@ -143,7 +143,10 @@ async def _size(subject: Subject) -> int:
 
 
 def raw_per_s(folder: Path) -> float:
-    """Commits a second of plain SQLite once its log has gone round: a growing file syncs slower."""
+    """Return the commits a second of plain SQLite.
+
+    Its log has gone round before they are counted: a growing file syncs slower.
+    """
     path = folder / "raw.db"
     new = not path.exists()
     with closing(_raw(path)) as db:
@@ -155,7 +158,7 @@ def raw_per_s(folder: Path) -> float:
 
 
 def raw_growth(folder: Path, count: int) -> Figure:
-    """The same of plain SQLite: bytes of so many rows, and from opening it to the next commit."""
+    """Measure the same for plain SQLite: the bytes of its rows, and the time to open and commit."""
     path = folder / f"raw{count}.db"
     with closing(_raw(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

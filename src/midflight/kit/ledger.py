@@ -1,8 +1,8 @@
 """The ledger: everything that is told to it, in one order, with the moment it came.
 
 Tools, and the adapters of the runtimes, tell it over a Unix socket and wait until it is written
-down; what is told after the answer has a higher number. The kit's own process keeps it, which is
-another than that of the runtime.
+down; what is told after the answer has a higher number. The kit's own process keeps it, not the
+process of the runtime.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Told(Struct, frozen=True, array_like=True):
 
 
 class Ledger:
-    """What was told, by run."""
+    """All that was told, by run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Ledger:
         self._count = 0
 
     def note(self, what: str, about: str, more: str = "") -> None:
-        """Write it down."""
+        """Write down one thing that happened."""
         self._count += 1
         run = about.partition("/")[0]
         self._runs[run].append(Told(self._count, time.monotonic(), what, about, more))
@@ -49,11 +49,11 @@ class Ledger:
             self._news.pop(run).set()
 
     def of(self, run: str) -> list[Told]:
-        """What is known of a run, in order."""
+        """Return all that was told of a run, in order."""
         return self._runs[run]
 
     def acted(self, key: str) -> bool:
-        """Whether a thing was done and not taken back since."""
+        """Return whether a thing was done and not taken back since."""
         deeds = [t.what for t in self._runs[key.partition("/")[0]] if t.about == key]
         last = next((what for what in reversed(deeds) if what in {"acted", "undone"}), "")
         return last == "acted"
@@ -61,7 +61,7 @@ class Ledger:
     async def until(
         self, run: str, ready: Callable[[Sequence[Told]], bool], within_s: float = WAIT_S
     ) -> bool:
-        """Wait until what is known of a run is as wanted; whether it came to that in time."""
+        """Wait until a run is ``ready``; return whether it was so in time."""
         with anyio.move_on_after(within_s):
             while not ready(self._runs[run]):
                 await self._news.setdefault(run, anyio.Event()).wait()
@@ -91,5 +91,5 @@ async def keeping(folder: Path) -> AsyncIterator[Ledger]:
 
 
 def happened(what: str, times: int = 1) -> Callable[[Sequence[Told]], bool]:
-    """Whether this was told so many times."""
+    """Return a test of whether something was told at least so many times."""
     return lambda told: sum(one.what == what for one in told) >= times

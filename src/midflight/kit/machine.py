@@ -1,4 +1,4 @@
-"""The machine that figures come from, and how much of it others used meanwhile."""
+"""The machine that figures come from, and the share of it that other programs used meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def described() -> str:
-    """In a few words."""
+    """Return the machine in a few words."""
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     first = f", run before other programs (nice {nice})" if nice < 0 else ""
     system = f"{platform.system()}, Python {platform.python_version()}"
@@ -17,14 +17,14 @@ def described() -> str:
 
 
 class Load:
-    """How much of the machine others used meanwhile; without it the figures say little."""
+    """Measures the share of the machine that others use; without it the figures say little."""
 
     def __init__(self) -> None:
         self.before = self.now()
 
     @staticmethod
     def now() -> tuple[float, float, float]:
-        """Seconds of all cores, of them busy, and of them busy for us."""
+        """Return the seconds of all cores, of them busy, and of them busy for us."""
         line = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]
         ticks = [int(word) for word in line.split()[1:9]]
         waiting = ticks[3] + ticks[4]
@@ -36,9 +36,9 @@ class Load:
         return sum(ticks) / per_s, (sum(ticks) - waiting) / per_s, ours
 
     def of_others_pct(self, also_ours_s: float = 0.0) -> float:
-        """The share of all cores that was busy, and not for us or for children that have ended.
+        """Return the share of all cores that was busy, but not for us or for ended children.
 
-        What a child that still runs has used is told by ``also_ours_s``.
+        ``also_ours_s`` is the time that children have used that still run.
         """
         all_of_it, busy, ours = (b - a for a, b in zip(self.before, self.now(), strict=True))
         return max(0.0, 100 * (busy - ours - also_ours_s) / all_of_it)

@@ -26,11 +26,11 @@ from midflight.kit.subject import Kind, Subject, SubjectFailed, subject
 
 PROMISED: Final = "midflight-immediate"
 NEEDED: Final = {"untrue": "receipt", "unknown": "receipt"}
-"""Metrics that some runtimes offer nothing for, though they offer the scenario."""
+"""A metric -> what a runtime has to offer for it, besides what its scenario needs."""
 
 
 class Profile(Struct, frozen=True):
-    """How many trials."""
+    """The number of trials, and the ways in which they are played."""
 
     stops: int  # of each stop scenario
     others: int
@@ -40,7 +40,7 @@ class Profile(Struct, frozen=True):
     together: bool = False  # scenarios side by side: soon done, but times say little then
 
     def trials(self, runtime: str, scenario: str) -> int:
-        """Of a scenario, for a runtime."""
+        """Return the number of trials of a scenario, for a runtime."""
         if scenario == "scale":
             return self.scale
         stops, others = self.stops, self.others
@@ -56,7 +56,7 @@ PROFILES: Final = {
 
 
 def chosen_scenarios(names: Sequence[str]) -> list[Scenario]:
-    """The scenarios of these names; all, if none are named."""
+    """Return the scenarios of these names, or all if no name is given."""
     unknown = [name for name in names if name not in BY_NAME]
     if unknown:
         raise InvalidRequest(
@@ -67,7 +67,7 @@ def chosen_scenarios(names: Sequence[str]) -> list[Scenario]:
 
 
 class Place(Struct, frozen=True):
-    """Where a runtime is tried: its environment, and a folder of its own for each try."""
+    """The place where a runtime is tried: its environment, and a new folder for each try."""
 
     kind: Kind
     folder: Path
@@ -76,7 +76,7 @@ class Place(Struct, frozen=True):
 
     @asynccontextmanager
     async def opened(self, name: str) -> AsyncIterator[Subject]:
-        """A new process of it, with a ledger and a provider that know nothing of earlier ones."""
+        """Start a new process of it, with a ledger and a provider that know of no earlier one."""
         folder = self.folder / name
         folder.mkdir(parents=True)
         async with (
@@ -114,7 +114,7 @@ class Player:
     async def play(
         self, runtimes: Sequence[str], scenarios: Sequence[Scenario], *, own: Sequence[Kind] = ()
     ) -> Results:
-        """Every scenario on every runtime: those of these names, and some that are one's own."""
+        """Play every scenario on every runtime: those of these names, and those in ``own``."""
         try:
             return await self._play([*kinds(list(runtimes)), *own], scenarios)
         except BaseExceptionGroup as group:

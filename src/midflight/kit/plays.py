@@ -1,4 +1,4 @@
-"""The plays: how a run that has come to its moment is interrupted, and what is looked at then."""
+"""The plays: each interrupts a run that has come to its moment, and looks at what follows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def stopping(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
 async def stopping_first(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
     """Stop before anything is seen; one run is let through before, and shows that work is done.
 
-    Else nothing would tell a runtime that was stopped from one that never begins.
+    Without it, a runtime that never begins would look like one that was stopped.
     """
     whole = f"{scenario.name}-whole"
     with suppress(SubjectFailed):
@@ -80,7 +80,7 @@ async def stopping_at_once(scenario: Scenario, subject: Subject, n: int) -> list
                 if trial.came:
                     tasks.start_soon(stop, subject, trial)
         for trial in trials:
-            with suppress(SubjectFailed):  # then it has none, which is counted
+            with suppress(SubjectFailed):  # then it has no receipt, which is counted
                 await fetch_receipt(subject, trial)
         return trials
 
@@ -97,7 +97,7 @@ async def stopping_at_once(scenario: Scenario, subject: Subject, n: int) -> list
 
 
 async def continuing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
-    """Stop, then go on with the conversation: whether its provider takes it."""
+    """Stop, then go on with the conversation, and see whether its provider takes it."""
 
     async def interrupt(trial: Trial) -> None:
         await stop(subject, trial)
@@ -202,7 +202,7 @@ async def switching(scenario: Scenario, subject: Subject, n: int) -> list[Trial]
 
 
 async def staling(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
-    """What the work relies on is changed while it is paused: a resume must notice."""
+    """Pause, change what the work relies on, and resume, which must notice the change."""
 
     def relied(run: str, text: str) -> None:
         (subject.folder / f"{run}.txt").write_text(text, encoding="utf-8")
@@ -234,13 +234,13 @@ async def _asks(subject: Subject, run: str) -> bool:
 
 
 def end_processes_of(run: str, ledger: Path) -> int:
-    """How many processes of a run are left; they are ended here, by their number.
+    """End the processes that a run has left, by their number, and return how many there were.
 
-    Runs are called the same at every sitting, and others may sit at this machine too: those of ours
-    tell our ledger.
+    Runs have the same names at every sitting, and others may use this machine for the kit too: only
+    processes with the path of our ledger in their environment are ours.
 
-    A process that is about to become another program has no environment for a moment, and one may
-    begin while we look: so we look until nothing new was seen a few times.
+    A process that is about to become another program has no environment for a moment, and a new one
+    may begin meanwhile: so we look until nothing new was seen a few times.
     """
     marks = {f"{MARK}={run}".encode(), f"{LEDGER}={ledger}".encode()}
     ended: set[int] = set()

@@ -62,16 +62,16 @@ class Provider:
 
     @property
     def url(self) -> str:
-        """What an SDK is given as base URL."""
+        """The base URL for an SDK."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     def script(self, run: str, *answers: Answer) -> str:
-        """Say what the model will do in a run, and give the brief that leads to it."""
+        """Set the answers of the model in a run, and return the brief that leads to them."""
         self._scripts[run] = answers
         return f"[run {run}] Do the work."
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one request."""
+        """Answer the one request of a connection."""
         try:
             body = await _request(reader)
             if body is not None:
@@ -165,7 +165,7 @@ def _text(message: Any) -> str:
 
 
 def _place(messages: Sequence[Any]) -> tuple[str, int]:
-    """Which run asks, by the last mark that a person has made, and how often it was answered."""
+    """Return the run that asks, by the last mark of a person, and its number of calling turns."""
     run, turn = "", 0
     for message in messages:
         if message["role"] == "user" and (found := RUN.findall(_text(message))):
@@ -181,7 +181,7 @@ def _notes(messages: Sequence[Any]) -> Iterator[str]:
 
 
 def broken_pairing(messages: Sequence[Any]) -> str:
-    """Why a provider refuses a conversation: a call without its result, or the reverse."""
+    """Return why a provider refuses a conversation: a call without its result, or the reverse."""
     open_calls: set[str] = set()
     for message in messages:
         if message["role"] == "tool":
@@ -196,7 +196,7 @@ def broken_pairing(messages: Sequence[Any]) -> str:
 
 
 def _triage(body: Any) -> list[tuple[str, str, Any]]:
-    """What to do about messages: switch for what is urgent, else take it into the work."""
+    """Return the choices about messages: switch to urgent ones, incorporate the others."""
     text = _text(body["messages"][-1])
     choices = [
         {

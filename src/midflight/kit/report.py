@@ -14,7 +14,7 @@ from midflight.kit.score import METRICS, TIMES, Row
 
 NOT_OFFERED: Final = "·"
 COUNTS: Final = {"listed", "turned_away"}
-"""Not failures: what a runtime says of itself."""
+"""Metrics that are not failures, because the runtime tells the person."""
 
 QUIET: Final = {"hung", "never_came"}
 
@@ -27,13 +27,13 @@ SHAPES: Final = {
 
 
 def columns(results: Results) -> list[str]:
-    """The runtimes, in the order in which the kit knows them; then those that it does not."""
+    """Return the runtimes in the order in which the kit knows them; then those that it does not."""
     there = dict.fromkeys(row.runtime for row in results.rows)
     return [*(name for name in KINDS if name in there), *(n for n in there if n not in KINDS)]
 
 
 def sittings(results: Results) -> str:
-    """When, with what and on which machine the figures were measured."""
+    """Return a table of the sittings in which the figures were measured."""
     head = "| sitting | runtime | with | figures | arguments | machine | time | others used |"
     lines = [_sitting(results, one) for one in results.sittings]
     return f"{head}\n|{'---|' * 8}\n" + "\n".join(lines) + "\n"
@@ -57,7 +57,7 @@ def _sitting(results: Results, one: Sitting) -> str:
 
 
 def _given(results: Results, sitting: Sitting) -> str:
-    """Which figures a sitting has given, in a few words."""
+    """Return the figures that a sitting has given, in a few words."""
     names = list(dict.fromkeys(r.scenario for r in results.rows if r.sitting == sitting.number))
     missing = [name for name in BY_NAME if name not in names]
     told = "all scenarios" if names and not missing else ", ".join(names)
@@ -68,7 +68,7 @@ def _given(results: Results, sitting: Sitting) -> str:
 
 
 def summary(results: Results) -> str:
-    """For each scenario the one figure that it is about."""
+    """Return a table of the one figure that each scenario is about."""
     runtimes = columns(results)
     lines = []
     for scenario in SCENARIOS:
@@ -81,7 +81,7 @@ def summary(results: Results) -> str:
 
 
 def tables(results: Results) -> str:
-    """Everything, scenario by scenario."""
+    """Return all tables, scenario by scenario."""
     runtimes = columns(results)
     parts = [summary(results)]
     parts += [_scenario(results, runtimes, POOLED, "All stop scenarios together", POOLED_METRICS)]
@@ -111,7 +111,7 @@ def _scenario(
 
 
 def cell(row: Row | None) -> str:
-    """A figure, with what it is worth."""
+    """Return a figure as a cell of a table; a rate has its bound beside it."""
     if row is None:
         return ""
     if not row.offered:
@@ -130,7 +130,7 @@ def cell(row: Row | None) -> str:
 
 
 def steps(figures: Sequence[Figure]) -> str:
-    """What durable steps cost."""
+    """Return the table of durable steps: their speed and their processor time."""
     speed = [figure for figure in figures if figure.what == "speed"]
     if not speed:
         return ""
@@ -148,7 +148,7 @@ def steps(figures: Sequence[Figure]) -> str:
 
 
 def growth(figures: Sequence[Figure]) -> str:
-    """How long runs grow."""
+    """Return the table of long runs: their bytes on disk and their time to resume."""
     grown = [figure for figure in figures if figure.what == "growth"]
     if not grown:
         return ""
@@ -173,7 +173,7 @@ def growth(figures: Sequence[Figure]) -> str:
 
 
 def plain(results: Results) -> str:
-    """The report by itself, for a terminal or a file."""
+    """Return the whole report, for a terminal or a file."""
     return f"""# Interruptibility
 
 {sittings(results)}
@@ -193,7 +193,7 @@ COLOURS: Final = dict(
 
 
 def plot(results: Results) -> str:
-    """Time to stop, p50 to p99, on a scale of powers of ten."""
+    """Return a plot of the time to stop, p50 to p99, on a scale of powers of ten."""
     runtimes = columns(results)
     names = [name for name in (*STOPS, "scale") if any(r.scenario == name for r in results.rows)]
     height = 40 + len(names) * (len(runtimes) * ROW + BAND) + 20

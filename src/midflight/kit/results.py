@@ -1,8 +1,7 @@
-"""The figures that are kept, and of each in which sitting it was measured.
+"""The figures that are kept, each with the sitting in which it was measured.
 
-Runtimes can be played one at a time, and some scenarios anew: what is measured later takes the
-place of what was measured before, and brings its own sitting with it. Nothing is said of the file
-as a whole.
+Runtimes can be played one at a time, and some scenarios anew: a later figure takes the place of an
+earlier one, and brings its own sitting with it. So nothing is noted for the file as a whole.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Results(Struct):
     rows: list[Row] = field(default_factory=list)
     durable: list[Figure] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
-    """What a runtime said where a trial of it came to nothing; the first of each scenario."""
+    """A runtime and a scenario -> the first error of a trial that failed or was refused."""
 
     def sit(
         self,
@@ -79,24 +78,24 @@ class Results(Struct):
         self.durable = [f for f in self.durable if f.runtime not in names] + list(found)
 
     def forget_unused(self) -> None:
-        """A sitting of which no figure is left is not told of."""
+        """Drop the sittings of which no figure is left."""
         used = {row.sitting for row in self.rows} | {figure.sitting for figure in self.durable}
         self.sittings = [one for one in self.sittings if one.number in used]
 
     def of(self, runtime: str, scenario: str, metric: str) -> Row | None:
-        """One figure."""
+        """Return one figure, or None if it was not measured."""
         if scenario == POOLED:
             return self._of_all_stops(runtime, metric)
         key = (runtime, scenario, metric)
         return next((r for r in self.rows if (r.runtime, r.scenario, r.metric) == key), None)
 
     def _of_all_stops(self, runtime: str, metric: str) -> Row | None:
-        """Made from the figures of each when it is wanted: so it cannot be older than they are."""
+        """Pool the figures of all stop scenarios when asked, so that they are never out of date."""
         found = [row for name in STOPS if (row := self.of(runtime, name, metric))]
         return pooled(runtime, POOLED, found) if len(found) == len(STOPS) else None
 
     def trials(self, runtime: str, scenario: str) -> int:
-        """How many trials of a scenario count."""
+        """Return the number of trials of a scenario that count."""
         if scenario == POOLED:
             return sum(self.trials(runtime, name) for name in STOPS)
         here = [r for r in self.rows if (r.runtime, r.scenario) == (runtime, scenario)]
@@ -104,7 +103,7 @@ class Results(Struct):
 
 
 def read(path: Path) -> Results:
-    """The figures in a file."""
+    """Return the figures in a file."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Results)
     except msgspec.DecodeError as error:
@@ -112,6 +111,6 @@ def read(path: Path) -> Results:
 
 
 def write(path: Path, results: Results) -> None:
-    """Keep them, a line for each figure."""
+    """Write the figures to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")

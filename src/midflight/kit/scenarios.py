@@ -1,7 +1,7 @@
-"""What a scenario is, and how its trials are played: to the moment at which they are interrupted.
+"""Scenarios, and the playing of their trials up to the moment at which they are interrupted.
 
-A scenario knows nothing of any runtime. It presses the verb at a moment that is seen from outside,
-and what follows is read from the ledger when all trials are over, so that what comes late counts.
+A scenario knows nothing of any runtime. It presses the verb at a moment that is seen from outside.
+The rest is read from the ledger when all trials are over, so that late effects count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Play = Callable[["Scenario", Subject, int], Awaitable[list[Trial]]]
 
 
 class Scenario(Struct, frozen=True):
-    """What is played, what it needs of a runtime, and what is counted: first what it is about."""
+    """A play, the verbs that it needs of a runtime, and its metrics, the most important first."""
 
     name: str
     title: str
@@ -39,13 +39,13 @@ class Scenario(Struct, frozen=True):
     answers: tuple[Answer, ...] = ()
     moment: Ready = lambda told: True
     moment_s: float = MOMENT_S
-    """A run that has not come to the moment by then never comes to it."""
+    """Seconds after which a run counts as one that never comes to the moment."""
     spread_ms: float = 20.0
     late_s: float = LATE_S
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """All that the script does, if nobody interrupts it."""
+        """The names of all effects that the script has, if nobody interrupts it."""
         return tuple(c.name for a in self.answers for c in a.calls if c.tool != "look")
 
 
@@ -77,7 +77,7 @@ async def begin_all(scenario: Scenario, subject: Subject, numbers: Sequence[int]
 
 
 def spread(scenario: Scenario, run: str) -> float:
-    """A little later, each time another: seconds."""
+    """Return a short delay in seconds, which differs from run to run."""
     number = int("".join(filter(str.isdigit, run)) or 0)
     return ((number + 1) * 7919 % 1000) / 1000 * scenario.spread_ms / 1000
 
@@ -100,15 +100,15 @@ async def over(subject: Subject, trial: Trial) -> None:
 
 
 async def fetch_receipt(subject: Subject, trial: Trial) -> None:
-    """What the runtime says became of each effect, where it says so."""
+    """Fetch the receipt of a run from the runtime, if it offers receipts."""
     if "receipt" in subject.offers:
         trial.receipt = await subject.ask("receipt", trial.run)
 
 
 async def until_counted(n: int, play: Callable[[range], Awaitable[Sequence[Trial]]]) -> list[Trial]:
-    """So many trials that count: one that was over before it was interrupted is played anew.
+    """Play until so many trials count: one that was over before its interruption is played anew.
 
-    One that never came to the moment is not: it has failed.
+    One that never came to the moment is not played anew: it has failed.
     """
     trials: list[Trial] = []
     for _ in range(ROUNDS_MAX):
@@ -126,7 +126,7 @@ async def in_lanes(
     *,
     prepare: Callable[[str], None] = lambda run: None,
 ) -> list[Trial]:
-    """So many trials, a few at once: each comes to its moment and is interrupted a little later."""
+    """Play so many trials, a few at once, and interrupt each a little after its moment."""
 
     async def one(run: str) -> Trial:
         prepare(run)

@@ -1,4 +1,4 @@
-"""What was seen in a trial, and what it amounts to over many."""
+"""The observations of one trial, and the figures that are made of many."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Trial(Struct):
     came: bool = True  # to the moment at which it is interrupted
 
     def number(self, what: str, nth: int = 0) -> int:
-        """When in the order something was told; beyond everything if it never was."""
+        """Return the number under which something was told, or ``NEVER`` if it was not."""
         found = [one.number for one in self.told if one.what == what]
         return found[nth] if nth < len(found) else NEVER
 
     def at(self, what: str) -> float | None:
-        """The moment something was told."""
+        """Return the moment at which something was told first, or None if it was not."""
         return next((one.at for one in self.told if one.what == what), None)
 
     @property
     def listed(self) -> set[str]:
-        """What the acknowledgement names as in flight."""
+        """The keys that the acknowledgement names as in flight."""
         acked = next((one for one in self.told if one.what == "acked"), None)
         return set(filter(None, acked.more.split(","))) if acked else set()
 
@@ -55,7 +55,7 @@ Count = Callable[[Trial], int]
 
 
 def begun_after_acknowledgement(trial: Trial, *, listed: bool) -> int:
-    """Effects whose first line ran after the stop was acknowledged."""
+    """Count effects begun after the acknowledgement of a stop, ``listed`` by it or not."""
     after = trial.number("acked")
     return sum(
         one.what == "begin" and one.number > after and (one.about in trial.listed) is listed
@@ -64,42 +64,42 @@ def begun_after_acknowledgement(trial: Trial, *, listed: bool) -> int:
 
 
 def unlisted_after_acknowledgement(trial: Trial) -> int:
-    """Of these, what the acknowledgement does not name."""
+    """Count effects begun after the acknowledgement that it does not name."""
     return begun_after_acknowledgement(trial, listed=False)
 
 
 def listed_after_acknowledgement(trial: Trial) -> int:
-    """Of these, what it names as in flight."""
+    """Count effects begun after the acknowledgement that it names as in flight."""
     return begun_after_acknowledgement(trial, listed=True)
 
 
 def after_stopped(trial: Trial) -> int:
-    """What was done to the world after the runtime had said that the run is over."""
+    """Count the acts on the world after the runtime had said that the run is over."""
     end = trial.number("stopped")
     return sum(one.what in ACTS and one.number > end for one in trial.told)
 
 
 def tokens_after_stop(trial: Trial) -> int:
-    """Words that the model still sent, and which are paid for, after the acknowledgement."""
+    """Count the words that the model still sent, for money, after the acknowledgement."""
     after = trial.number("acked")
     return sum(one.what == "word" and one.number > after for one in trial.told)
 
 
 def streamed_on(trial: Trial) -> int:
-    """Whether the model went on sending after the runtime had said that the run is over."""
+    """Return 1 if the model went on sending after the runtime had said that the run is over."""
     end = trial.number("stopped")
     return int(sum(one.what == "word" and one.number > end for one in trial.told) > SLACK_WORDS)
 
 
 def not_back(trial: Trial) -> int:
-    """Whether the urgent task was not done in between, or the first did not come back after it."""
+    """Return 1 if the urgent task was not done in between, or the first one not finished."""
     last = max((one.number for one in trial.told if one.what == "acted"), default=0)
     came_between = bool(trial.between) and min(trial.between or ()) < last
     return int(not came_between or undone_things(trial) > 0)
 
 
 def interrupted(trial: Trial) -> bool:
-    """Whether it came to the moment, and anything was left to do when the stop or kill came."""
+    """Return whether a run came to its moment, and had work left when the stop or kill came."""
     if not trial.came:
         return False
     at = min(trial.number("pressed"), trial.number("killed"))
@@ -112,25 +112,25 @@ def interrupted(trial: Trial) -> bool:
 
 
 def duplicates(trial: Trial) -> int:
-    """Effects that were done more than once."""
+    """Count the repetitions of effects that were done more than once."""
     done = Counter(one.about for one in trial.told if one.what == "acted")
     return sum(count - 1 for count in done.values())
 
 
 def undone_things(trial: Trial) -> int:
-    """Effects that the script wanted and that never happened."""
+    """Count the effects that the script wanted and that never happened."""
     done = {one.about for one in trial.told if one.what == "acted"}
     return sum(f"{trial.run}/{name}" not in done for name in trial.wanted)
 
 
 def while_paused(trial: Trial) -> int:
-    """Effects begun between *paused* and the resume."""
+    """Count the effects begun between *paused* and the resume."""
     held, resumed = trial.number("paused"), trial.number("resumed")
     return sum(one.what == "begin" and held < one.number < resumed for one in trial.told)
 
 
 def not_taken_back(trial: Trial) -> int:
-    """Effects that could be undone, were done, and were not undone when the run was over."""
+    """Count the effects that were done, and not undone by the time the run was over."""
     end = trial.number("stopped")
     deeds: dict[str, str] = {}
     for one in trial.told:
@@ -140,14 +140,14 @@ def not_taken_back(trial: Trial) -> int:
 
 
 def done_in_spite_of_change(trial: Trial) -> int:
-    """Effects after a resume in a world that had moved on, or nobody told of it."""
+    """Count effects begun after a resume in a changed world; at least 1 if no person was asked."""
     resumed = trial.number("resumed")
     begun = sum(one.what == "begin" and one.number > resumed for one in trial.told)
     return max(begun, 0 if trial.asked else 1)
 
 
 def untrue_lines(trial: Trial) -> int:
-    """Effects that the receipt leaves out, or of which it says what was not so."""
+    """Count the effects that the receipt leaves out or tells wrongly; 1 if there is no receipt."""
     if trial.receipt is None:
         return 1
     deeds: dict[str, list[str]] = {key: [] for key in trial.receipt}
@@ -158,7 +158,7 @@ def untrue_lines(trial: Trial) -> int:
 
 
 def unknown_lines(trial: Trial) -> int:
-    """Effects of which the receipt says that nobody knows: true, and no comfort."""
+    """Count the effects whose outcome the receipt calls unknown."""
     return sum(word == "unknown" for word in (trial.receipt or {}).values())
 
 
@@ -177,7 +177,7 @@ def _is_true(word: str, seen: Sequence[str]) -> bool:
 
 
 def time_to_stop_ms(trial: Trial) -> float | None:
-    """From the press to the last sign of life, or to *stopped* if that is said later."""
+    """Return the time from the press to the last sign of life, or to *stopped* if that is later."""
     pressed, stopped = trial.at("pressed"), trial.at("stopped")
     if pressed is None or stopped is None:
         return None
@@ -187,7 +187,7 @@ def time_to_stop_ms(trial: Trial) -> float | None:
 
 
 def time_to_acknowledge_ms(trial: Trial) -> float | None:
-    """From the press to the runtime's answer."""
+    """Return the time from the press to the runtime's answer."""
     pressed, acked = trial.at("pressed"), trial.at("acked") or trial.at("paused")
     return None if pressed is None or acked is None else (acked - pressed) * 1000
 
@@ -237,18 +237,18 @@ class Row(Struct, omit_defaults=True):
     failures: int = 0
     """Trials in which it happened at all."""
     total: int = 0
-    """How often it happened, over all trials."""
+    """The number of times that it happened, over all trials."""
     bound_pct: float = 0.0
     """With 95 % confidence it happens in no more than this share of trials."""
     p50: float = 0.0
     p99: float = 0.0
     worst: float = 0.0
     sitting: int = 0
-    """Which sitting it comes from: when, with what and on which machine it was measured."""
+    """The number of the sitting that it comes from."""
 
 
 def upper_bound_pct(failures: int, trials: int) -> float:
-    """The one-sided 95 % bound of a rate: the rule of three if nothing was seen, else Wilson's."""
+    """Return the one-sided 95 % bound of a rate: Wilson's, or the rule of three if none failed."""
     if trials == 0:
         return 100.0
     if failures == 0:
@@ -260,13 +260,13 @@ def upper_bound_pct(failures: int, trials: int) -> float:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that so many per cent do not exceed."""
+    """Return the value that so many per cent do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def rows(runtime: str, scenario: str, metrics: Iterable[str], trials: Sequence[Trial]) -> list[Row]:
-    """The figures of a scenario."""
+    """Return the figures of a scenario."""
     found = []
     counting = [trial for trial in trials if interrupted(trial)]
     for name in metrics:
@@ -283,7 +283,7 @@ def rows(runtime: str, scenario: str, metrics: Iterable[str], trials: Sequence[T
 
 
 def pooled(runtime: str, scenario: str, found: Sequence[Row]) -> Row:
-    """Figures of the same metric over trials of several scenarios, as one."""
+    """Return figures of the same metric over trials of several scenarios, as one."""
     row = Row(runtime, scenario, found[0].metric, offered=all(one.offered for one in found))
     row.trials = sum(one.trials for one in found)
     _counted(row, sum(one.failures for one in found), sum(one.total for one in found))
@@ -304,5 +304,5 @@ def _timed(row: Row, measured: Sequence[float]) -> None:
 
 
 def not_offered(runtime: str, scenario: str, metrics: Iterable[str]) -> list[Row]:
-    """A runtime that has no such verb fails at nothing and is good at nothing."""
+    """Return rows that say that a runtime does not offer what these metrics need."""
     return [Row(runtime, scenario, name, offered=False) for name in metrics]

@@ -65,7 +65,7 @@ class Subject:
         self._tasks: TaskGroup | None = None
 
     async def start(self, tasks: TaskGroup) -> None:
-        """Start its process; what it has kept in its folder is there."""
+        """Start its process in its folder, with what an earlier process has left there."""
         self._tasks = tasks
         ours = ("-m", f"midflight.kit.adapters.{self.kind.adapter}")
         program = (self.kind.program,) if self.kind.program else ours
@@ -78,13 +78,13 @@ class Subject:
                 stderr=printed,
                 env=self._environment(),
             )
-        self._waiting = {}  # what its predecessor had not answered stays unanswered
+        self._waiting = {}  # verbs that its predecessor had not answered stay unanswered
         ready = self._expect(0)
         tasks.start_soon(self._hear, self._process, self._waiting)
         self.offers = frozenset(await self._answered("start", *ready, within_s=START_S))
 
     def _environment(self) -> dict[str, str]:
-        """The process sees this folder of adapters; another environment sees nothing else of us."""
+        """Return the variables of its process; one with another Python sees only our adapters."""
         env = os.environ | {
             tools.LEDGER: str(self.ledger.path),
             "OPENAI_API_KEY": "kit",
@@ -101,7 +101,7 @@ class Subject:
         return env
 
     def cpu_s(self, *, loop_only: bool = False) -> float:
-        """Seconds of processor time of its process: all threads, or that of its event loop."""
+        """Return the seconds of processor time of its process: of all threads or its event loop."""
         assert self._process is not None
         pid = self._process.pid
         stat = Path(f"/proc/{pid}/task/{pid}/stat" if loop_only else f"/proc/{pid}/stat")
@@ -110,18 +110,18 @@ class Subject:
         return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
     async def kill(self) -> None:
-        """As a power cut does, for this process."""
+        """Kill its process at once, as a power cut would."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         await self._process.wait()
 
     async def restart(self) -> None:
-        """A new process on what the old one has left."""
+        """Start a new process on what the old one has left."""
         assert self._tasks is not None
         await self.start(self._tasks)
 
     async def end(self) -> None:
-        """Let it go."""
+        """Close the input of its process and wait for its end; after a while, kill it."""
         if self._process is None:
             return
         assert self._process.stdin is not None
@@ -183,7 +183,7 @@ class Subject:
 async def subject(
     kind: Kind, folder: Path, ledger: Ledger, provider: Provider, *, python: str, postgres: str = ""
 ) -> AsyncIterator[Subject]:
-    """A runtime in its process, for the length of the block."""
+    """Run a runtime in its process, for the length of the block."""
     made = Subject(kind, folder, ledger, provider)
     made.python, made.postgres = python, postgres
     async with anyio.create_task_group() as tasks:

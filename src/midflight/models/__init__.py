@@ -1,1 +1,1 @@
-"""Language models behind one Protocol: what is asked, what comes in pieces, what it has cost."""
+"""Language models behind one Protocol: prompts, answers in pieces, and their cost."""

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
+from midflight.errors import to_install
 from midflight.inputs import Clock, wall_clock
 from midflight.models.anthropic_request import Thought, thoughts_to_keep, to_request
 from midflight.models.base import (
@@ -40,8 +41,7 @@ try:
     import anthropic
 except ImportError as missing:
     raise ImportError(
-        "Claude needs the package anthropic, which is not installed: "
-        'pip install "midflight[anthropic]"'
+        f"Claude needs the package anthropic, which is not installed: {to_install('anthropic')}"
     ) from missing
 
 KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"

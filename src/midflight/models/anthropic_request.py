@@ -28,7 +28,7 @@ class Thought(Struct, frozen=True):
 
 
 def thoughts_to_keep(thought: Thought) -> str:
-    """For ``Turn.raw``; empty if there was no thinking, since text and calls say it all then."""
+    """Return the blocks for ``Turn.raw``; empty if none of them is thinking."""
     if not any(block.get("type") in THINKING for block in thought.blocks):
         return ""
     kept = [{k: v for k, v in block.items() if k in KEPT} for block in thought.blocks]
@@ -36,7 +36,7 @@ def thoughts_to_keep(thought: Thought) -> str:
 
 
 def to_request(prompt: Prompt, names: WireNames, model: str) -> dict[str, Any]:
-    """The arguments of ``messages.create``."""
+    """Return the arguments of ``messages.create``."""
     request: dict[str, Any] = {
         "model": model,
         "max_tokens": prompt.max_tokens,

@@ -1,4 +1,4 @@
-"""What is asked of a language model and what comes back: plain data, so that a journal can hold it.
+"""Prompts for language models and their replies, as plain data, so that a journal can hold them.
 
 A ``Model`` streams its answer in pieces; the last one is the whole ``Reply``. Leaving the stream's
 context closes its connection, which is how a generation is aborted.
@@ -65,7 +65,7 @@ class Prompt(Struct, frozen=True):
 
 
 class Spent(Struct, frozen=True):
-    """What a call has used. ``input_tokens`` counts all of the input, also what was cached.
+    """The usage of a call. ``input_tokens`` counts all of the input, also what was cached.
 
     ``usd`` is None where nobody knows the price. ``estimated``: the provider gave no figures, and
     these are guessed from the length of the text.
@@ -116,7 +116,7 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it, as in ``open_model``."""
+        """The name that people use for it, as in ``open_model``."""
 
     def stream(self, prompt: Prompt) -> AbstractAsyncContextManager[AsyncIterator[Piece]]:
         """Ask. Pieces come as they are made; the ``Reply`` is the last. Leaving the block aborts.

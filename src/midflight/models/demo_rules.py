@@ -1,4 +1,4 @@
-"""What the demo model does next: a pure function of the conversation."""
+"""The rules of the demo model: its next move, as a pure function of the conversation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INTENTS: Final = {
 
 
 class Move(Struct, frozen=True):
-    """What is said and which tools are called; their ids come later."""
+    """The words and the tool calls of one reply; the ids of the calls come later."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()

@@ -43,5 +43,5 @@ class WireNames:
 
 
 def fits(name: str) -> bool:
-    """Whether a name can be sent as it is."""
+    """Return whether a name can be sent as it is."""
     return 0 < len(name) <= NAME_MAX and not _UNFIT.search(name)

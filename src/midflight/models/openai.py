@@ -1,8 +1,8 @@
 """Chat completions by the official ``openai`` SDK: OpenAI, and every server that speaks as it does.
 
 Ollama, vLLM, llama.cpp and OpenRouter do, each a little differently: calls without an id or an
-index, ``stop`` where ``tool_calls`` is meant, no figures of use. What they leave out is made up for
-here; what cannot be is an error.
+index, ``stop`` where ``tool_calls`` is meant, no figures of use. This module fills in what they
+leave out; where it cannot, it raises an error.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
+from midflight.errors import to_install
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.models.base import (
     CHARACTERS_PER_TOKEN,
@@ -46,8 +47,7 @@ try:
     import openai
 except ImportError as missing:
     raise ImportError(
-        "this model needs the package openai, which is not installed: "
-        'pip install "midflight[openai]"'
+        f"this model needs the package openai, which is not installed: {to_install('openai')}"
     ) from missing
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"

@@ -1,4 +1,4 @@
-"""From an address to a model.
+"""Opens the model that an address names.
 
 ``anthropic:MODEL``, ``openai:MODEL``, ``openai:MODEL@http://localhost:11434/v1`` for every server
 that speaks as OpenAI does, and ``demo``, which needs nothing. Keys come from the environment.
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from midflight.errors import ModelNotInstalled, ModelUnavailable
+from midflight.errors import ModelNotInstalled, ModelUnavailable, to_install
 from midflight.models.base import Model
 
 SERVER: Final = re.compile(r"@[a-z]+://.*", re.DOTALL)
@@ -20,7 +20,7 @@ USE: Final = "Use anthropic:MODEL, openai:MODEL, openai:MODEL@http://HOST:PORT/v
 
 
 def open_model(address: str, *, environment: Mapping[str, str] = os.environ) -> Model:
-    """The model at an address. What it needs is imported only when it is asked for."""
+    """Return the model at an address; its package is imported only here."""
     provider, _, rest = address.partition(":")
     found = SERVER.search(rest)  # a model's own name may have an @ in it
     model, url = (rest[: found.start()], found.group()[1:]) if found else (rest, "")
@@ -36,7 +36,7 @@ def open_model(address: str, *, environment: Mapping[str, str] = os.environ) -> 
         return _open(provider, model, url, environment)
     except ImportError:
         why = f"{provider}:{model} needs the package {provider}, which is not installed"
-        raise ModelNotInstalled(why, f"Run: pip install 'midflight[{provider}]'.") from None
+        raise ModelNotInstalled(why, f"Run: {to_install(provider)}.") from None
 
 
 def _open(provider: str, model: str, url: str, environment: Mapping[str, str]) -> Model:

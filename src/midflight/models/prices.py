@@ -1,4 +1,4 @@
-"""What a call has cost, by the price list that ``genai-prices`` carries with it.
+"""The cost of a call, by the price list that ``genai-prices`` carries with it.
 
 Nothing is downloaded: the list is as old as the installed package. A model or a server that it does
 not know has no price, which is shown as tokens; a guess would be a wrong sum.
@@ -14,7 +14,7 @@ from midflight.models.base import Spent
 
 
 def priced(spent: Spent, *, url: str, at: float) -> Spent:
-    """With its price, if the server at ``url`` is known and sells that model."""
+    """Return the usage with its price, if the server at ``url`` is known to sell that model."""
     return spent if spent.estimated else replace(spent, usd=_usd(spent, url, at))
 
 

@@ -104,7 +104,7 @@ class ScriptedModel:
 
     @property
     def prompts(self) -> list[Prompt]:
-        """What it was asked, in order."""
+        """The prompts that it was asked, in order."""
         return [asked.prompt for asked in self.asked]
 
     @asynccontextmanager
@@ -165,7 +165,7 @@ def _in_order(name: str, lines: Iterator[Line]) -> Callable[[Prompt], Line]:
 
 
 async def _turn(line: Line) -> None:
-    """The place in an answer where something happens."""
+    """Wait for ``until``, then raise ``error``, as far as the line has them."""
     if line.until is not None:
         with anyio.fail_after(WAIT_S):
             await line.until.wait()

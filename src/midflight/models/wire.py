@@ -1,7 +1,7 @@
-"""One call over HTTP: how long it may be silent, and what its failures mean.
+"""One call over HTTP: bounds for its silence, and its failures as errors of ours.
 
-Both SDKs are told not to retry: a retry is a step of the run, on record. What they raise is made
-one of our errors and then dropped, because it holds the request, and that holds the key.
+Both SDKs are told not to retry: a retry is a step of the run, on record. An error of theirs is
+replaced by one of ours and dropped, because it holds the request, and the request holds the key.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ NO_MONEY: Final = {"insufficient_quota", "enforced_spend_limit_reached"}
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Whom we trust. To read them takes 20 ms, so all models of a process share them."""
+    """Return the trusted certificates. All models share them, because reading takes 20 ms."""
     import httpx2  # both SDKs are built on it
 
     return httpx2.create_ssl_context()
 
 
 def client_settings(package: Any, base_url: str | None) -> dict[str, Any]:
-    """How the client of either SDK is made: what it would do by itself is the run's to do."""
+    """Return settings for the client of either SDK: no retries, and bounds of our own."""
     return {
         "base_url": base_url,
         "max_retries": 0,
@@ -72,7 +72,7 @@ def client_settings(package: Any, base_url: str | None) -> dict[str, Any]:
 
 
 def usable(key: str, variable: str) -> str:
-    """A key that can go into a header; libraries print one that cannot in their complaint."""
+    """Return a key that can go into a header; raise for others, which libraries would print."""
     key = key.strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ModelUnavailable(
@@ -82,17 +82,17 @@ def usable(key: str, variable: str) -> str:
 
 
 class SdkStream(Protocol):
-    """What both SDKs give for a streamed answer."""
+    """The stream of an answer, as both SDKs give it."""
 
     async def __anext__(self) -> Any:
-        """The next event."""
+        """Return the next event."""
 
     async def close(self) -> None:
         """Close the connection."""
 
 
 class Sdk(Struct, frozen=True):
-    """What must be known of an SDK and of who is asked through it."""
+    """An SDK, and the provider, model and key that are used through it."""
 
     package: Any
     model: str
@@ -105,7 +105,7 @@ class Sdk(Struct, frozen=True):
 
 
 class Call:
-    """One answer on its way. Whoever reads it adds to ``text`` and sets ``begun``."""
+    """One answer on its way. Its reader adds to ``text`` and sets ``begun``."""
 
     def __init__(self, sdk: Sdk) -> None:
         self.sdk = sdk
@@ -136,7 +136,7 @@ class Call:
                 else:
                     yield self._plain(event)
                     continue
-                raise failure  # outside of the handler: what the SDK raised is not carried along
+                raise failure  # outside of the handler, so that it does not carry the SDK's error
         finally:
             if stream is not None:
                 with anyio.move_on_after(CLOSE_S, shield=True):
@@ -155,7 +155,7 @@ class Call:
         return self.broken(why) if self.begun else ModelBusy(self.sdk.model, why)
 
     def _plain(self, event: Any) -> dict[str, Any]:
-        """As it came over the wire: the SDK's objects take any shape and complain of none."""
+        """Return an event as plain data; the SDK does not check the shape of its objects."""
         to_dict = getattr(event, "to_dict", None)
         if to_dict is None:
             raise self.broken(f"a piece of it is a {type(event).__name__} where an object belongs")
@@ -180,7 +180,7 @@ class Call:
         return self.broken(f"it broke off before it began ({words})")
 
     def _words(self, error: Exception) -> str:
-        """What the provider says, or else what happened underneath; never the key."""
+        """Return the provider's message, or else that of the cause; never with the key."""
         said = _in_body(error, "message")
         if not said:
             cause = error.__cause__ or error
@@ -190,7 +190,7 @@ class Call:
         return said if len(said) <= QUOTED_MAX else f"{said[:QUOTED_MAX]}…"
 
     def _after(self, error: Exception) -> float | None:
-        """How long the provider asks us to wait."""
+        """Return how many seconds the provider asks us to wait; None if it does not say."""
         headers = getattr(getattr(error, "response", None), "headers", {})
         said = headers.get("retry-after", "")
         try:
@@ -204,7 +204,7 @@ class Call:
 
 
 def _may_pass(status: int) -> bool:
-    """Whether the same request may be taken later."""
+    """Return whether the same request may be taken later."""
     return status in {408, 409, 425, 429} or status >= 500
 
 

@@ -1,4 +1,4 @@
-"""The verbs of ``Control`` over HTTP, for who is in another process or on another machine.
+"""The verbs of ``Control`` over HTTP, for programs in another process or on another machine.
 
 async with RemoteControl.open("http://127.0.0.1:8321", token=found_token()) as control:
     await control.pause(run)
@@ -6,8 +6,10 @@ async with RemoteControl.open("http://127.0.0.1:8321", token=found_token()) as c
 
 from importlib.util import find_spec
 
+from midflight.errors import to_install
+
 if find_spec("httpx") is None:
-    raise ImportError("midflight.remote needs an extra: pip install 'midflight[http]'")
+    raise ImportError(f"midflight.remote needs an extra: {to_install('http')}")
 
 from midflight.remote.control import RemoteControl
 from midflight.remote.tokens import found_token

@@ -1,7 +1,7 @@
-"""``RemoteControl``: what ``Control`` has over runs, over the runs of a server.
+"""``RemoteControl``: the verbs of ``Control``, for the runs of a server.
 
-Who asks is said by the token, so ``who`` is not taken. Whatever changes something goes under a key,
-of the caller's or a new one, and can so be repeated when its answer is lost.
+The token says who the caller is, so ``who`` is not taken. Whatever changes something goes under a
+key, the caller's or a new one, and can so be repeated when its answer is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from midflight.remote.stream import AWAY_S, RemoteWatch
 from midflight.remote.talks import RemoteTalks, check_who
 from midflight.remote.tokens import checked_token
 from midflight.run import Agent
+from midflight.schemas import check_switch
 from midflight.stores.base import Delta, Killing
+from midflight.stores.waiting import without_person
 from midflight.verbs.looking import Looking, cursors_of
 from midflight.verbs.telling import RunBy
 
@@ -101,7 +103,7 @@ class RemoteControl(RemoteTalks, Looking):
         return self._link.url
 
     async def me(self) -> Who:
-        """Who the token stands for."""
+        """Return the caller that the token stands for."""
         session = await self._link.get("/v1/me", _Session)
         return Who(by=session.by, role=session.role, channel="http")
 
@@ -127,9 +129,9 @@ class RemoteControl(RemoteTalks, Looking):
         started = await self._link.post("/v1/runs", Accepted, body, key=key or self._ids())
         return started.run
 
-    async def result(self, run: str) -> Any:
+    async def result(self, run: str, *, on_question: str = "wait") -> Any:
         """Wait for the end of a run and give what its function returned; see ``Control``."""
-        state = await self.ended(run)
+        state = await without_person(self.until, run, on_question)
         if state.phase is not Phase.DONE:
             raise NoResult(run, state.phase, state.error)
         return (await self._link.get(f"{place_of(run)}/result", _Result)).result
@@ -182,6 +184,7 @@ class RemoteControl(RemoteTalks, Looking):
         self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
         """Change course: finished work is kept, the next step is rewritten."""
+        check_switch("resume", resume)
         body = {"text": text, "profile": profile, "resume": resume}
         return await self._press(run, "redirect", body, **by)
 
@@ -189,6 +192,7 @@ class RemoteControl(RemoteTalks, Looking):
         self, run: str, *, now: bool = False, scope: str = "tree", **by: Unpack[RunBy]
     ) -> Accepted:
         """Stop entirely: abort, undo, save. The receipt lists what is in flight."""
+        check_switch("now", now)
         return await self._press(run, "cancel", {"now": now, "scope": scope}, **by)
 
     async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Accepted:
@@ -203,6 +207,7 @@ class RemoteControl(RemoteTalks, Looking):
         self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
         """Set new caps, others stay; a run that is held at a cap goes on."""
+        check_switch("no_caps", no_caps)
         body = {"limits": asdict(limits), "no_caps": no_caps}
         return await self._press(run, "raise_limits", body, **by)
 
@@ -256,4 +261,4 @@ class RemoteControl(RemoteTalks, Looking):
 
 
 AnyControl = Control | RemoteControl
-"""Of the runs in a store, or of those of a server: for who does not care which."""
+"""A control of the runs in a store or of those of a server, for code that takes both."""

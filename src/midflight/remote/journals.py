@@ -1,4 +1,4 @@
-"""What can be looked up on a server: the reading half of a store, under the same names."""
+"""Looks things up on a server: the reading half of a store, under the same names."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ ROWS_MAX: Final = 500  # a page of the index
 
 class _Page(Struct):
     rows: list[Row]
+    next: str = ""
 
 
 class _Switches(Struct):
@@ -37,9 +38,14 @@ class RemoteJournals:
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """Up to ``limit`` events after a position; JournalNotFound for an unknown journal."""
-        params = {"after": after, "limit": limit}
-        found = await self._link.get(f"{place_of(journal)}/records", Stretch, params)
-        return [wired.record() for wired in found.records]
+        found: list[Recorded] = []
+        while True:  # a server answers with fewer where records are large
+            params = {"after": after, "limit": limit - len(found)}
+            page = await self._link.get(f"{place_of(journal)}/records", Stretch, params)
+            found += [wired.record() for wired in page.records]
+            if page.next is None or len(found) >= limit:
+                return found
+            after = page.next
 
     async def load(self, journal: str) -> State:
         """Fold a whole journal, a page at a time. The state belongs to the caller."""
@@ -58,9 +64,9 @@ class RemoteJournals:
             size = min(ROWS_MAX, query.limit - len(found))
             page = await self._link.get(f"/v1/{query.kind}s", _Page, {**asked, "limit": size})
             found += page.rows
-            if len(page.rows) < size:
+            if not page.next:
                 break
-            asked["before"] = page.rows[-1].journal
+            asked["before"] = page.next
         return found
 
     async def row(self, journal: str) -> Row:
@@ -109,7 +115,7 @@ def _asked(query: Query) -> dict[str, Any]:
 
 
 def place_of(journal: str) -> str:
-    """Where a journal is on a server."""
+    """Return the path of a journal on a server."""
     kind = "threads" if journal.startswith(THREAD_PREFIX) else "runs"
     if "/" in journal or not journal.isprintable():
         raise JournalNotFound(journal)

@@ -58,7 +58,7 @@ def checked_url(url: str, *, insecure: bool = False) -> str:
 
 
 class Waits:
-    """Longer and longer ones, up to a bound, until the patience is at its end."""
+    """Waits between tries: longer and longer up to a bound, until the patience is at its end."""
 
     def __init__(self, patience_s: float) -> None:
         self._deadline = anyio.current_time() + patience_s
@@ -166,7 +166,7 @@ class Link:
         return ServerAway(self.url, why.rstrip("."), sent=sent, key=key if sent else "")
 
     def _note_time(self, answer: httpx.Response) -> None:
-        """Half a second is added: HTTP tells whole seconds, cut off."""
+        """Note the server's time by an answer; half a second is added, as HTTP has whole ones."""
         said = answer.headers.get("date", "")
         try:
             there = parsedate_to_datetime(said).timestamp() + 0.5

@@ -23,7 +23,7 @@ class Wired(Struct):
     event: Raw
 
     def record(self) -> Recorded:
-        """With its event; what this version does not know is kept for the table to judge."""
+        """Return the record with its event; an unknown event is kept for the table to judge."""
         return Recorded(self.journal, self.position, self.at, _event(self.event))
 
 
@@ -31,6 +31,7 @@ class Stretch(Struct):
     """A stretch of a journal, as the server answers it."""
 
     records: list[Wired]
+    next: int | None = None
 
 
 def _event(raw: Raw) -> Any:

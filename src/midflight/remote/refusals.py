@@ -26,12 +26,13 @@ KINDS: Final[Mapping[str, type[errors.MidflightError]]] = {
     "store_busy": errors.StoreBusy,
     "store_read_only": errors.StoreReadOnly,
     "store_full": errors.StoreFull,
+    "store_replaced": errors.StoreReplaced,
     "store_unavailable": errors.StoreUnavailable,
     "not_known": errors.NotAdmitted,
     "wrong_host": errors.NotAdmitted,
     "wrong_origin": errors.NotAdmitted,
 }
-"""What the server calls it -> what it is. What is not known here is ``ServerFailed``."""
+"""The server's name of an error -> the error. One that is not known here is ``ServerFailed``."""
 
 
 class Told(Struct):
@@ -45,7 +46,7 @@ class Told(Struct):
 
 
 def told(status: int, body: bytes, url: str) -> Told:
-    """What an answer that is an error says; also one that is not a server of ours."""
+    """Read an answer that is an error; also one that does not come from a Midflight server."""
     try:
         return msgspec.json.decode(body, type=Told)
     except msgspec.MsgspecError:

@@ -30,6 +30,7 @@ class _Offers(Struct):
 
 class _Transcript(Struct):
     lines: list[Line]
+    next: int | None = None
 
 
 class RemoteTalks:
@@ -60,16 +61,16 @@ class RemoteTalks:
     async def heard(
         self, thread: str, text: str, *, run: str, of: int = 0, how: str = "", **by: Unpack[By]
     ) -> Accepted:
-        """Note how much a listener has heard of what ``run`` has said, who cut it short."""
+        """Note how much of what ``run`` has said a listener heard before cutting it short."""
         body = {"text": text, "run": run, "of": of, "how": how}
         return await self._tell(thread, "heard", body, **by)
 
     async def todos(self, thread: str) -> list[Todo]:
-        """What is still to be done in a thread, in the order in which it will be."""
+        """List the todos of a thread, in the order in which they will be done."""
         return (await self._link.get(_of_thread(thread), _Thread)).todos
 
     async def preview_todos(self, thread: str) -> list[TodoOffer]:
-        """The same, with what it would mean now to do each at once or to remove it."""
+        """List the todos, each with what it would mean now to do it at once or to remove it."""
         return (await self._link.get(f"{_of_thread(thread)}/todos", _Offers)).todos
 
     async def do_now(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
@@ -86,7 +87,14 @@ class RemoteTalks:
 
     async def transcript(self, thread: str) -> list[Line]:
         """All that was said and chosen in a thread, in order."""
-        return (await self._link.get(f"{_of_thread(thread)}/transcript", _Transcript)).lines
+        lines: list[Line] = []
+        after: int | None = 0
+        while after is not None:
+            params = {"after": after}
+            page = await self._link.get(f"{_of_thread(thread)}/transcript", _Transcript, params)
+            lines += page.lines
+            after = page.next
+        return lines
 
     async def ask_aside(self, to: str, text: str, **by: Unpack[By]) -> Accepted:
         """Ask something about a run without touching it, also while it is paused."""

@@ -15,15 +15,15 @@ SIZE_MAX: Final = 4096
 
 
 def usual_file() -> Path:
-    """Where a person's token is kept if they say nothing else."""
+    """Return the path of the file that holds a person's token, unless they name another one."""
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(os.environ.get(FILE_VARIABLE) or Path(config) / "midflight" / "token")
 
 
 def found_token(path: str | Path | None = None) -> str:
-    """The token of ``MIDFLIGHT_TOKEN``, or of a file; empty if there is none.
+    """Return the token of ``MIDFLIGHT_TOKEN``, or of a file; "" if there is no token.
 
-    A file that others can read is refused: what they have read is no secret any more.
+    A file that other users can read is refused: its token is no secret any more.
     """
     if path is None and (given := os.environ.get(VARIABLE, "").strip()):
         return checked_token(given, VARIABLE)
@@ -45,7 +45,7 @@ def found_token(path: str | Path | None = None) -> str:
 
 
 def checked_token(token: str, place: str) -> str:
-    """What can stand in a request; what cannot is not shown either, for it may be a secret."""
+    """Return a token that can stand in a request; another is refused, and as a secret not shown."""
     if not (token and token.isascii() and token.isprintable()) or " " in token:
         raise NotAdmitted(
             f"{place} does not hold a token, which is one word of ASCII. Nothing was sent."

@@ -2,5 +2,7 @@
 
 from importlib.util import find_spec
 
+from midflight.errors import to_install
+
 if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-    raise ImportError("midflight.server needs an extra: pip install 'midflight[server]'")
+    raise ImportError(f"midflight.server needs an extra: {to_install('server')}")

@@ -1,7 +1,8 @@
-"""What a request must be before any route sees it: right host, right origin, somebody we know.
+"""Checks a request before any route sees it: its host, its origin and its key must be right.
 
-Loopback by default. A browser exchanges the one-time code from its URL's fragment for a cookie that
-scripts cannot read and other sites cannot send; programs send a bearer token. A secret in a query
+Loopback by default. A browser exchanges the one-time code from its URL's fragment for a session of
+two secrets: a cookie that scripts cannot read and other sites cannot send, and a page secret that
+other ports of the same host are not sent. Programs send a bearer token. A secret in a query
 ends up in logs and histories, so there it is refused even when it is right.
 """
 
@@ -24,10 +25,14 @@ from midflight.server.page import is_page
 from midflight.server.problems import Problem
 
 HERE: Final = tuple(f"[{name}]" if ":" in name else name for name in LOOPBACK)
-"""As a request names its host."""
+"""The names of this machine as they stand in the ``Host`` header of a request."""
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 CUSTOM_HEADER: Final = "x-midflight"
+PAGE_HEADER: Final = "x-midflight-page"
+SUBPROTOCOL: Final = "midflight"
+PAGE_SUBPROTOCOL: Final = "midflight.page."
+"""A page cannot give a WebSocket a header; it offers the page secret after this prefix."""
 SECRETS_IN_QUERIES: Final = frozenset(
     {"token", "access_token", "api_key", "apikey", "key", "code", "session", "authorization"}
 )
@@ -35,7 +40,7 @@ PUBLIC: Final = frozenset({"/healthz", "/openapi.json", "/v1/session"})
 
 
 class Access(Struct):
-    """Who may do what from where.
+    """The rules by which a request is let in: a keyring, and the hosts and origins that may ask.
 
     ``hosts`` are the names under which the server may be asked for, without ports; ``origins``
     are pages of other sites that may use it, such as ``https://desk.example.com``. ``public_url``
@@ -49,7 +54,10 @@ class Access(Struct):
     public: Collection[str] = PUBLIC
 
     def admit(self, scope: Scope, path: str) -> Who | None:
-        """Who asks, or None on a path that is open to all; raises ``Problem`` otherwise."""
+        """Return the caller, or None where nobody has to say who they are; else raise ``Problem``.
+
+        Pages, paths that are open to all and preflight requests need no key.
+        """
         headers = Headers(scope=scope)
         self._check_host(headers)
         self._check_origin(headers)
@@ -61,11 +69,20 @@ class Access(Struct):
         return self._identify(headers, str(scope["method"]))
 
     def is_secure(self, scheme: str) -> bool:
-        """Whether browsers come over TLS: here, or as far as what stands in front of us."""
+        """Return whether browsers come over TLS, to this server or to a proxy in front of it."""
         return scheme == "https" or self.public_url.startswith("https://")
 
+    def cookie_name(self, headers: Headers) -> str:
+        """Return how the cookie is called; where people come over TLS no other host can set it."""
+        prefix = "__Host-" if self.public_url.startswith("https://") else ""
+        return prefix + cookie_name(headers)
+
+    def session_in(self, headers: Headers) -> str:
+        """Return the session's cookie that a request brings; empty if it brings none."""
+        return cookie_parser(headers.get("cookie", "")).get(self.cookie_name(headers), "")
+
     def still_knows(self, scope: Scope) -> bool:
-        """Whether who has come in with this request would come in now; if in doubt, not."""
+        """Return whether this request would still be let in now; in doubt it would not."""
         try:
             self._identify(Headers(scope=scope), "GET")
         except (Problem, MidflightError, OSError):
@@ -84,7 +101,7 @@ class Access(Struct):
             )
 
     def _check_origin(self, headers: Headers) -> None:
-        """Pages of our own may ask, and those of others that were named."""
+        """Refuse requests of pages that are neither our own nor of an origin that was named."""
         origin = headers.get("origin")
         if origin is None:
             return
@@ -93,10 +110,10 @@ class Access(Struct):
             raise Problem(403, "wrong_origin", "pages of other sites may not use this server.")
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Whether the page came from here; over TLS where people open it over TLS.
+        """Return whether the page came from this server, over TLS where people open it over TLS.
 
-        Without it whoever is on the way could write a page under our name, and a WebSocket of that
-        page would ask no browser first.
+        Without the rule about TLS, somebody on the way could write a page under our name, and a
+        browser sends no preflight request before such a page opens a WebSocket.
         """
         scheme, _, name = origin.partition("://")
         if scheme not in {"http", "https"} or not name or name != host:
@@ -107,8 +124,8 @@ class Access(Struct):
         authorization = headers.get("authorization")
         if authorization is not None:
             return self._bearer(authorization)
-        session = cookie_parser(headers.get("cookie", "")).get(cookie_name(headers), "")
-        who = self.keyring.of_session(session) if session else None
+        cookie = self.session_in(headers)
+        who = self.keyring.of_session(cookie, page_secret_in(headers)) if cookie else None
         if who is None:
             raise Problem(
                 401,
@@ -135,12 +152,21 @@ class Access(Struct):
 
 
 def cookie_name(headers: Headers) -> str:
-    """One a port: browsers send cookies to every server of a host, whatever its port."""
+    """Return a cookie name with the port: browsers send cookies to every port of a host."""
     return f"midflight_{_split(headers.get('host', ''))[1] or 'http'}"
 
 
+def page_secret_in(headers: Headers) -> str:
+    """Return the page secret that a request brings; empty if it brings none."""
+    offered = headers.get("sec-websocket-protocol", "").split(",")
+    for protocol in map(str.strip, offered):
+        if protocol.startswith(PAGE_SUBPROTOCOL):
+            return protocol.removeprefix(PAGE_SUBPROTOCOL)
+    return headers.get(PAGE_HEADER, "")
+
+
 def caller(connection: HTTPConnection) -> Who:
-    """Who asks; a dependency of every route. The door has let them in already."""
+    """Return the caller, whom the door has let in already; every route depends on this."""
     who: Who = connection.state.who
     return who
 

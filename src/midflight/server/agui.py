@@ -1,12 +1,14 @@
 """AG-UI 1.0: any client of that protocol can start, watch, answer and resume runs.
 
 ``router`` is mounted by our own server, and can be by anybody's FastAPI app. One POST is one AG-UI
-run; the run of ours behind it may span several of them, and goes on whoever reads.
+run; the run of ours behind it may span several of them, and goes on also when nobody reads.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, Final
+
+from midflight.errors import to_install
 
 try:
     from ag_ui.core import (
@@ -21,28 +23,35 @@ try:
 except ImportError as missing:
     raise ImportError(
         "the server needs FastAPI and ag-ui-protocol, which are not installed: "
-        'pip install "midflight[server]"'
+        f"{to_install('server')}"
     ) from missing
 
+from midflight.audit import record
+from midflight.audit.record import deed
 from midflight.control import Control
 from midflight.control import Turn as Said
 from midflight.errors import MidflightError
-from midflight.inputs import wall_clock
+from midflight.inputs import Clock, new_id, wall_clock
+from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.run import Agent
-from midflight.server import agui_resume
+from midflight.server import agui_history, agui_resume
 from midflight.server.agui_answer import EventAnswer
 from midflight.server.agui_events import KEY, is_ours
+from midflight.server.agui_follow import front_of, newest_of
+from midflight.server.agui_history import Known
 from midflight.server.agui_input import DESCRIBED, Input, read_input
+from midflight.server.agui_leaving import VIEWER, Leaving, Presence
 from midflight.server.agui_resume import Answer, Receipt
 from midflight.server.agui_state import HUMAN, PAUSED
 from midflight.server.agui_stream import Turn
+from midflight.server.auditing import at_own_door, refused_at
 from midflight.server.metrics import Metrics
 from midflight.server.problems import STATUS, Problem, as_json
 from midflight.server.quotas import Meter, Quotas
 from midflight.server.streaming import Pace, Streams
 from midflight.server.verb_route import note
-from midflight.stores.base import THREAD_PREFIX
+from midflight.verbs.auditing import record_undone, repeats_not_recorded
 
 BODY_MAX: Final = 16 * 1024 * 1024  # a client sends its whole history each time
 TAKES: Final = {
@@ -62,21 +71,24 @@ GIVES: Final[dict[int | str, dict[str, Any]]] = {
 CONTROLS: Final = ("pause", "resume", "redirect", "cancel", "message", "answer")
 
 
-def anybody() -> Who:
-    """Who asks, where nobody is told apart."""
-    return Who(by="agui", channel="agui")
-
-
 def router(
     control: Control,
     agents: Iterable[Agent],
     *,
-    who: Callable[..., Any] = anybody,
+    who: Callable[..., Any],
+    origins: Collection[str] = (),
     streams: Streams | None = None,
+    clock: Clock = wall_clock,
 ) -> APIRouter:
-    """The AG-UI endpoints of these agents. ``who`` is a dependency that gives who asks."""
+    """Return the AG-UI endpoints of these agents.
+
+    ``who`` is a dependency that gives who asks, a ``Who``, and refuses whom it does not know.
+    Pages of the same origin may ask, and those of ``origins``, such as ``https://desk.example``;
+    ``("*",)`` leaves that check to the app around it.
+    """
     known = {agent.name: agent for agent in agents}
     counted = streams or Streams(Meter(Quotas(), wall_clock), Metrics(), Pace())
+    presence = Presence(clock, counted.pace.grace_s)
     routes = APIRouter(tags=["AG-UI"])
     Caller = Annotated[Who, Depends(who)]  # noqa: N806 - a type, known only here
 
@@ -85,20 +97,24 @@ def router(
     )
     async def run_agent(name: str, request: Request, caller: Caller) -> Response:
         """Run an agent, answer its interrupts or watch what is under way, as AG-UI events."""
+        visit = at_own_door("agui", request, caller)
         try:
+            _check_sender(request, origins)
             agent = _named(name, known)
             given = read_input(await _body(request))
             with ExitStack() as slot:  # or a stream too many would be refused too late
                 slot.enter_context(counted.meter.stream(caller.by))
                 turn = await take_turn(control, agent, given, caller)
                 note(request, verbs=[told.verb for told in turn.receipts], target_run=turn.run)
-                return EventAnswer(control, turn, counted, slot.pop_all())
+                leaving = Leaving.of(control, presence, agent, given, caller)
+                return EventAnswer(control, turn, counted, slot.pop_all(), leaving)
         except (Problem, MidflightError) as error:
+            await refused_at(visit, control, name, error)
             return _refusal(error)
 
     @routes.get("/v1/agents/{name}/agui/capabilities", response_model=None)
     async def tell_capabilities(name: str, _caller: Caller) -> Response:
-        """What an AG-UI client may expect here."""
+        """Tell an AG-UI client the capabilities of an agent."""
         try:
             told = capabilities(_named(name, known))
         except Problem as error:
@@ -114,15 +130,24 @@ async def take_turn(control: Control, agent: Agent, given: Input, who: Who) -> T
     First it is understood, then messages are stored, and then answers are given: a resume then
     tells the run what was written while it was paused.
     """
-    thread = _journal(given.thread)
-    answers = await agui_resume.understand(control, thread, given.resume)
-    said = [(KEY + m.id, m.text) for m in given.messages if not is_ours(m.id)]
-    turn = await control.converse(agent, thread, said, key=KEY + given.run, who=who)
-    receipts = [
-        Receipt("send", "accepted", sent.run, sent.position, sent.status) for sent in turn.messages
-    ]
+    thread = given.journal
+    known = await agui_history.messages_of(control, thread, who.by)
+    if refusal := agui_history.objection(given, known):
+        await _record(control, agent, who, record.REFUSED, "history_changed")
+        return _refused(agent, given, who, refusal)
+    answers = await agui_resume.understand(control, thread, given.resume, given.misread)
+    with repeats_not_recorded():
+        turn = await _converse(control, agent, given, who, known)
+    looks = not (given.resume or given.misread or given.follow or who.role is Role.VIEWER)
+    if looks and not turn.run and agui_history.asks_again(given, known):
+        await _record(control, agent, who, record.REFUSED, "answered_before")
+        last = await newest_of(control, thread)
+        return _refused(agent, given, who, agui_history.no_second_answer(last))
+    sent = [Receipt("send", "accepted", m.run, m.position, m.status) for m in turn.messages]
     since = await _places(control, thread, turn, answers)
-    receipts += await agui_resume.give(control, answers, given.run, who)
+    given_back = await agui_resume.give(control, answers, given.run, who)
+    if not (turn.started or turn.messages or answers):
+        await _record(control, agent, who, record.REPEATED)
     named = next((answer.state.journal for answer in answers if answer.state is not None), "")
     return Turn(
         given.thread,
@@ -132,16 +157,58 @@ async def take_turn(control: Control, agent: Agent, given: Input, who: Who) -> T
         since=since,
         agent=agent,
         who=who,
-        receipts=receipts,
+        receipts=sent + given_back,
+        warnings=[
+            *given.warnings,
+            *([VIEWER] if given.on_disconnect and who.role is Role.VIEWER else []),
+            *agui_history.notices(given, known),
+            *agui_resume.told_about(answers, given_back),
+        ],
+        sent=[] if turn.started else [message.position for message in turn.messages],
+        old=given.old,
+        resumed=bool(given.resume or given.misread),
+        fresh=given.fresh,
+        misfits=agui_resume.misfits(answers, given_back),
+        follow=given.follow,
+    )
+
+
+async def _converse(
+    control: Control, agent: Agent, given: Input, who: Who, known: Mapping[str, Known]
+) -> Said:
+    """Send the messages that are new. A viewer who sends none begins no run either."""
+    said = [(KEY + m.id, m.text) for m in given.messages if not is_ours(m.id)]
+    if who.role is Role.VIEWER and not agui_history.new_in(given.messages, known):
+        return Said(await front_of(control, given.journal))
+    return await control.converse(agent, given.journal, said, key=KEY + given.run, who=who)
+
+
+async def _record(control: Control, agent: Agent, who: Who, outcome: str, why: str = "") -> None:
+    """Put a turn into the audit in which nobody has said or answered anything new."""
+    asked = deed("converse", agent.name, id=new_id(), who=who, outcome=outcome, why=why)
+    await record_undone(control, asked)
+
+
+def _refused(agent: Agent, given: Input, who: Who, why: str) -> Turn:
+    """Return a turn that shows the thread as it is, and says why nothing was done."""
+    return Turn(
+        given.thread,
+        given.run,
+        given.journal,
+        run="",
+        agent=agent,
+        who=who,
         warnings=given.warnings,
-        sent=[] if turn.started else [sent.position for sent in turn.messages],
+        old=given.old,
+        resumed=bool(given.resume or given.misread),
+        refusal=why,
     )
 
 
 async def _places(
     control: Control, thread: str, turn: Said, answers: Sequence[Answer]
 ) -> dict[str, int]:
-    """From where on what happens is told as it comes; before that it is history.
+    """Return the positions after which events are told as they come; before them is history.
 
     What the client has sent is history: it has that already.
     """
@@ -154,11 +221,6 @@ async def _places(
     return found
 
 
-def _journal(thread: str) -> str:
-    """The journal of a client's thread; one of ours may be named as it is."""
-    return thread if thread.startswith(THREAD_PREFIX) else THREAD_PREFIX + thread
-
-
 async def _body(request: Request) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
@@ -166,6 +228,17 @@ async def _body(request: Request) -> bytes:
         if len(body) > BODY_MAX:
             raise Problem(413, "too_large", f"the input is larger than {BODY_MAX:,} bytes.")
     return bytes(body)
+
+
+def _check_sender(request: Request, origins: Collection[str]) -> None:
+    """Refuse what a page of another site can make a browser send."""
+    origin, host = request.headers.get("origin"), request.headers.get("host", "")
+    same = origin in {f"http://{host}", f"https://{host}"}
+    if origin is not None and not same and "*" not in origins and origin not in origins:
+        raise Problem(403, "wrong_origin", "pages of other sites may not use this server.")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem(415, "not_json", "send the body as `Content-Type: application/json`.")
 
 
 def _named(name: str, known: Mapping[str, Agent]) -> Agent:
@@ -176,7 +249,7 @@ def _named(name: str, known: Mapping[str, Agent]) -> Agent:
 
 
 def _refusal(error: Problem | MidflightError) -> Response:
-    """Here and not at the app's edge: this router may be part of anybody's app."""
+    """Answer with an error here, not at the app's edge: the router may be in anybody's app."""
     if isinstance(error, Problem):
         return error.response()
     known = (STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
@@ -186,7 +259,7 @@ def _refusal(error: Problem | MidflightError) -> Response:
 
 
 def capabilities(agent: Agent) -> AgentCapabilities:
-    """What this protocol has a word for, and below ``custom`` what it has none for."""
+    """Return an agent's capabilities; ``custom`` holds those that AG-UI has no word for."""
     return AgentCapabilities(
         identity=IdentityCapabilities(name=agent.name, type="midflight"),
         transport=TransportCapabilities(streaming=True, resumable=True),
@@ -204,7 +277,8 @@ def capabilities(agent: Agent) -> AgentCapabilities:
             "midflight": {
                 "controls": list(CONTROLS),
                 "mode": agent.mode,
-                "disconnectCancels": False,
+                "onDisconnect": agent.on_disconnect,
+                "follow": True,
                 "repeatedRunIdReattaches": True,
                 "interruptReasons": [PAUSED, HUMAN],
             }

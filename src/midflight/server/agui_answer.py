@@ -1,12 +1,12 @@
 """The answer that is an AG-UI stream: bounded, and ended by a terminal event wherever one can be.
 
-A reader that leaves cancels nothing. One that takes nothing is dropped. A server that leaves says
-so, and that the same runId finds the run again. One whose key is revoked is told that it is.
+``agui_leaving`` acts on the run when its reader leaves. A reader that takes nothing is dropped, and
+counts as one that has left. A server that shuts down says so, and that the same runId finds the run
+again. A reader whose key is revoked is told so.
 """
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack, aclosing
 from typing import Final
 
@@ -18,40 +18,55 @@ from starlette.types import Receive, Scope, Send
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.overriding import override
-from midflight.server.agui_stream import Story, Turn
+from midflight.server.agui_follow import Following
+from midflight.server.agui_leaving import Leaving
+from midflight.server.agui_stream import Turn
 from midflight.server.streaming import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
+from midflight.tools.secret import clean_logger
 
 AGAIN: Final = "The run goes on by itself; send the same runId to follow it again."
-log: Final = logging.getLogger(__name__)
+log: Final = clean_logger(__name__)
 
 
 class EventAnswer(Streamed):
     """One AG-UI run, as it happens. ``slot`` is given back at its end."""
 
-    def __init__(self, control: Control, turn: Turn, streams: Streams, slot: ExitStack) -> None:
+    def __init__(
+        self, control: Control, turn: Turn, streams: Streams, slot: ExitStack, leaving: Leaving
+    ) -> None:
         super().__init__(streams, {"cache-control": "no-cache"})
         self._slot = slot
+        self._leaving = leaving
+        self._left = False
+        self._ended = False
         self._turn = turn
-        self._story = Story(control, turn, heartbeat_s=streams.pace.heartbeat_s)
+        self._story = Following(control, turn, heartbeat_s=streams.pace.heartbeat_s)
         self._encoder = EventEncoder()
         self._known = anyio.CancelScope()
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        with self._slot:
+        with self._slot, self._leaving.is_reading():
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(self._until_left, receive, tasks.cancel_scope)
                 tasks.start_soon(self._streams.until_unknown, scope, self._known)
                 try:
                     await self._tell(send)
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
                 except Stalled:
+                    self._left = True
                     self._dropped(self._turn.who.by)
                 tasks.cancel_scope.cancel()
+        if self._left and self._story.in_motion and not self._ended:
+            await self._leaving.left(self._story.run, self._streams)
+
+    async def _until_left(self, receive: Receive, scope: anyio.CancelScope) -> None:
+        await self._until_gone(receive, scope)
+        self._left = True
 
     async def _tell(self, send: Send) -> None:
-        """The edge at which a failure of the stream becomes an event."""
+        """Send the stream; this is the edge at which a failure of it becomes an event."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         staying = anyio.CancelScope()
         self._streams.enter(staying)
@@ -78,7 +93,10 @@ class EventAnswer(Streamed):
                 await self._put_event(send, event)
 
     async def _end(self, send: Send, words: str, code: str) -> None:
-        for event in (*self._story.close(), RunErrorEvent(message=words, code=code)):
+        """End the stream from here: whose stream was ended has not left it."""
+        self._ended = True
+        ended = self._story.ended_by(RunErrorEvent(message=words, code=code))
+        for event in (*self._story.close(), *ended):
             await self._put_event(send, event)
 
     async def _put_event(self, send: Send, event: BaseEvent | None) -> None:

@@ -7,8 +7,7 @@ up to are kept, so that a snapshot and the stream before it can never differ.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -16,19 +15,12 @@ from ag_ui.core import (
     AssistantMessage,
     BaseEvent,
     CustomEvent,
-    FunctionCall,
     Message,
     StepFinishedEvent,
     StepStartedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
-    ToolCall,
-    ToolCallArgsEvent,
-    ToolCallEndEvent,
-    ToolCallResultEvent,
-    ToolCallStartEvent,
-    ToolMessage,
     UserMessage,
 )
 from msgspec import Raw
@@ -37,10 +29,12 @@ from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.catalogue import AnyEvent
 from midflight.kernel.identities import about_step
+from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Recorded, Unknown
-from midflight.server.agui_speech import Speech
-from midflight.stores.base import Delta
+from midflight.server.agui_calls import Calls
+from midflight.server.agui_speech import Speech, message_of
+from midflight.stores.base import Began, Delta
 
 KEY: Final = "agui:"
 """How the key of a message begins that an AG-UI client has sent; the rest is its id there."""
@@ -54,7 +48,6 @@ SILENT: Final = (
     e.DriverReleased,
     e.DriverRevoked,
     e.RunEntered,
-    e.RunFinished,
     e.PlanSet,
     e.WindowOpened,
     e.TimerSet,
@@ -71,15 +64,14 @@ SILENT: Final = (
     e.QuestionAnswered,
     e.QuestionClosed,
     e.MessagesTaken,
+    e.InboxOpened,
     e.WorkSaved,
     e.PauseRequested,
     e.ResumeRequested,
-    e.RedirectDelivered,
     e.Paused,
     e.CancelRequested,
     e.EffectStopRequested,
     e.UndoRequested,
-    e.Killed,
     e.LimitsRaised,
     e.TakenOver,
     e.HandedBack,
@@ -102,28 +94,33 @@ SILENT: Final = (
     t.TodoWanted,
     t.TodoDropped,
 )
-"""What no event tells of: it is seen in the state, or is nobody's concern who watches."""
+"""Records that no event tells of: the state shows them, or they do not concern a watcher."""
 
 Told: TypeAlias = Iterator[BaseEvent]
 Settled: TypeAlias = e.AttemptSettled | e.LateOutcome | e.StepSettled
 
 
 def is_ours(message: str) -> bool:
-    """Whether we gave a user's message this id: it came through another door."""
+    """Return whether we made the id of a user's message: then it came through another door."""
     return _OURS.fullmatch(message) is not None
 
 
 class Narrator:
-    """Tells what happens in a thread, and knows what was told."""
+    """Tells what happens in a thread, and knows what was told.
 
-    def __init__(self) -> None:
+    A message has the id that its sender gave it only for its sender, the ``reader``: a client sends
+    its whole history again, and what it sends under an id of somebody else would be new.
+    """
+
+    def __init__(self, reader: str | None = None) -> None:
+        self._reader = reader
         self._messages: dict[str, Message] = {}
         self._sent: dict[tuple[str, int], str] = {}  # a message's place -> its id
-        self._calls: dict[tuple[str, str], str] = {}  # (run, step) -> its last tool call
-        self._called_by: dict[tuple[str, int], str] = {}  # (run, attempt) -> its tool call
-        self._tries: Counter[tuple[str, str]] = Counter()
+        self._calls = Calls(self._messages)
         self._attempts: dict[tuple[str, int], tuple[str, str]] = {}  # in flight -> (step, name)
         self._steps: dict[tuple[str, str], str] = {}  # steps shown as open -> under which name
+        self._models: set[tuple[str, str]] = set()  # (run, step) that ask a model
+        self._thinking: set[tuple[str, int]] = set()  # (run, attempt) that ask a model what to do
         self._speech = Speech(self._messages)
 
     @property
@@ -136,14 +133,31 @@ class Narrator:
         event = record.event
         return [] if isinstance(event, Unknown) else list(self._tell(record, event))
 
+    def say(self, known: str, text: str) -> list[BaseEvent]:
+        """Add a message of the agent that is no record of its own."""
+        self._messages[known] = AssistantMessage(id=known, content=text)
+        return list(_whole(known, "assistant", text))
+
     def hear_live(self, delta: Delta) -> list[BaseEvent]:
         """Tell what a step says right now."""
-        return list(self._speech.hear(delta.journal, delta))
+        began = self._began(delta.journal, delta) if isinstance(delta, Began) else ()
+        return [*began, *(self._speech.hear(delta.journal, delta) if delta.text else ())]
 
-    def reopen(self) -> list[BaseEvent]:
-        """For who has the messages so far: what is under way, so that it can be continued."""
-        steps = [StepStartedEvent(step_name=name) for name in self._steps.values()]
-        return [*steps, *self._speech.reopen()]
+    def under_way(self, living: Collection[str]) -> set[str]:
+        """Return the messages of these runs to which words, calls or results may still be added."""
+        return self._speech.unfinished(living) | self._calls.unfinished(living)
+
+    def reopen(self, held: Collection[str] = ()) -> list[BaseEvent]:
+        """Begin what is under way again, for a client that has the messages so far.
+
+        ``held`` are messages that the client does not have: these are told whole.
+        """
+        told: list[BaseEvent] = [StepStartedEvent(step_name=name) for name in self._steps.values()]
+        told += self._speech.reopen(held)
+        for known in [known for known in self._messages if known in held]:
+            told += self._speech.tell_again(known)
+            told += self._calls.tell_again(known)
+        return told
 
     def close(self) -> list[BaseEvent]:
         """End what is open: no stream may end before that."""
@@ -161,6 +175,10 @@ class Narrator:
                     yield from self._user(f"{run}:brief", brief)
             case e.RedirectRequested(text=text) | t.AsideAsked(text=text):
                 yield from self._user(f"{run}:{at}", text)
+            case e.RunFinished() | e.Killed():
+                yield from self._calls.run_ended(run)
+            case e.RedirectDelivered():
+                self._speech.turned(run)
             case e.AttemptStarted():
                 yield from self._started(run, at, event)
             case e.AttemptSettled() | e.LateOutcome():
@@ -188,7 +206,8 @@ class Narrator:
     ) -> Told:
         match event:
             case t.MessageSent(key=key, text=text):
-                known = key.removeprefix(KEY) if key.startswith(KEY) else f"{thread}:{at}"
+                own = key.startswith(KEY) and self._reader in {None, event.who.by}
+                known = key.removeprefix(KEY) if own else f"{thread}:{at}"
                 self._sent[thread, at] = known
                 yield from self._user(known, text)
             case t.MessageEdited(message=message, text=text):
@@ -197,11 +216,9 @@ class Narrator:
             case t.MessageWithdrawn(message=message):
                 self._messages.pop(self._sent[thread, message], None)
             case t.Said(run=run, text=text):
-                said = f"{thread}:{at}"
-                self._messages[said] = AssistantMessage(id=said, content=text)
-                streamed = self._speech.take_last(run)
-                if streamed.strip() != text.strip():  # else it was told as it came
-                    yield from _whole(said, "assistant", text)
+                known = self._speech.said(run, event) or f"{thread}:{at}"
+                yield from self._speech.say(known, text)
+                self._calls.thought(run, known)
 
     def _user(self, known: str, text: str) -> Told:
         self._messages[known] = UserMessage(id=known, content=text)
@@ -213,32 +230,17 @@ class Narrator:
         self._attempts[run, at] = event.step, event.name
         yield from self._step_began(run, event.step, event.name)
         if event.effect is Effect.MODEL:
+            self._models.add((run, event.step))
+            if event.tool != TRIAGE:
+                self._thinking.add((run, at))
             return
-        self._tries[run, event.step] += 1
-        tries = self._tries[run, event.step]
-        call = f"{run}:{event.step}" + (f":{tries}" if tries > 1 else "")
-        self._called_by[run, at] = call
-        yield from self._called(run, event.step, call, event.tool or event.name, event.input)
+        self._speech.called(run)
+        yield from self._calls.attempted(run, at, event.step, event.tool, event.name, event.input)
 
     def _asked(self, run: str, event: e.QuestionOpened) -> Told:
-        """What waits for an approval is shown as the call that it would be."""
         if step := about_step(event):
-            schema = msgspec.json.decode(event.schema)
-            name, given = schema.get("x-tool", step), msgspec.json.encode(schema.get("x-details"))
-            yield from self._called(run, step, f"{run}:{step}", name, Raw(given))
-
-    def _called(self, run: str, step: str, call: str, name: str, given: Raw) -> Told:
-        arguments = "{}" if bytes(given) == b"null" else bytes(given).decode()
-        known = call in self._messages
-        self._calls[run, step] = call
-        function = FunctionCall(name=name, arguments=arguments)
-        self._messages[call] = AssistantMessage(
-            id=call, tool_calls=[ToolCall(id=call, function=function)]
-        )
-        if not known:
-            yield ToolCallStartEvent(tool_call_id=call, tool_call_name=name)
-            yield ToolCallArgsEvent(tool_call_id=call, delta=arguments)
-            yield ToolCallEndEvent(tool_call_id=call)
+            self._speech.called(run)
+            yield from self._calls.asked(run, step, msgspec.json.decode(event.schema))
 
     def _settled(self, run: str, event: e.AttemptSettled | e.LateOutcome) -> Told:
         begun = self._attempts.get((run, event.attempt))
@@ -246,32 +248,45 @@ class Narrator:
             return
         step, _ = begun
         done = event.outcome is Outcome.DONE
-        yield from self._speech.ended(run, step, event.attempt, done=done)
-        if (call := self._called_by.get((run, event.attempt))) is not None:
-            yield from self._result(call, event, event.outcome)
+        said = getattr(event, "said", "")
+        yield from self._speech.ended(run, step, event.attempt, done=done, said=said)
+        if done and (run, event.attempt) in self._thinking:
+            self._calls.thought(run, message_of(run, step, event.attempt))
+        content = _words(event, event.outcome)
+        yield from self._calls.attempt_ended(run, event.attempt, content, failed=not done)
         yield from self._step_ended(run, step)
 
     def _done(self, run: str, event: e.StepSettled) -> Told:
-        """A read is on record only when it has ended; what it was called with is not."""
-        step = event.step
-        if (run, step) not in self._calls:
+        """Tell that a step has ended: a read, or one that gets no attempt, or no more of them."""
+        step, failed = event.step, bool(event.error)
+        is_model = (run, step) in self._models
+        if not is_model and not self._calls.knows(run, step):
             yield from self._step_began(run, step, event.name)
-            yield from self._called(run, step, f"{run}:{step}", event.name, Raw(b"null"))
-        outcome = Outcome.FAILED if event.error else Outcome.DONE
-        yield from self._speech.ended(run, step, 0, done=outcome is Outcome.DONE)
-        yield from self._result(self._calls[run, step], event, outcome)
+            yield from self._read(run, step, event.tool, event.name, event.input)
+        yield from self._speech.ended(run, step, 0, done=not failed)
+        if not is_model:
+            content = _words(event, Outcome.FAILED if failed else Outcome.DONE)
+            yield from self._calls.step_ended(run, step, content, failed=failed)
         yield from self._step_ended(run, step)
 
-    def _result(self, call: str, event: Settled, outcome: Outcome) -> Told:
-        name, content = f"{call}:result", _words(event, outcome)
-        known, failed = name in self._messages, outcome is not Outcome.DONE
-        error = content if failed else None
-        self._messages[name] = ToolMessage(id=name, tool_call_id=call, content=content, error=error)
-        if not known:  # or it became known later: the next snapshot says so
-            yield ToolCallResultEvent(message_id=name, tool_call_id=call, content=content)
+    def _read(
+        self, run: str, step: str, tool: str, name: str, given: Raw, *, live: bool = False
+    ) -> Told:
+        self._speech.called(run)
+        yield from self._calls.read(run, step, tool, name, given, live=live)
+
+    def _began(self, run: str, began: Began) -> Told:
+        """Tell that a read has begun, unless its record, which comes at its end, came first."""
+        if not self._calls.knows(run, began.step):
+            call = began.call
+            yield from self._step_began(run, began.step, call.name)
+            yield from self._read(run, began.step, call.tool, call.name, call.input, live=True)
 
     def _step_began(self, run: str, step: str, name: str) -> Told:
-        """Two steps of one name at a time are told apart: a client refuses a name opened twice."""
+        """Tell that a step has begun, with a number if a step of the same name is open.
+
+        A client refuses a name that is opened twice.
+        """
         if (run, step) in self._steps:
             return
         taken, shown, number = set(self._steps.values()), name, 1
@@ -286,6 +301,26 @@ class Narrator:
             yield StepFinishedEvent(step_name=shown)
 
 
+def people_by_snapshot(
+    events: Sequence[BaseEvent], messages: Callable[[], BaseEvent]
+) -> list[BaseEvent]:
+    """Return what is told of one record; words of a person are told by a snapshot.
+
+    assistant-ui takes every text message that is streamed for the agent's, whichever client it
+    carries.
+    """
+    people = {
+        event.message_id
+        for event in events
+        if isinstance(event, TextMessageStartEvent) and event.role == "user"
+    }
+    if not people:
+        return [*events]
+    texts = TextMessageStartEvent, TextMessageContentEvent, TextMessageEndEvent
+    told = [e for e in events if not (isinstance(e, texts) and e.message_id in people)]
+    return [*told, messages()]
+
+
 def _whole(message: str, role: Literal["user", "assistant"], text: str) -> Told:
     yield TextMessageStartEvent(message_id=message, role=role)
     yield TextMessageContentEvent(message_id=message, delta=text)
@@ -293,7 +328,7 @@ def _whole(message: str, role: Literal["user", "assistant"], text: str) -> Told:
 
 
 def _words(event: Settled, outcome: Outcome) -> str:
-    """What a call came to, for a person and for a client that shows it."""
+    """Return the result of a call in words, or why it has none, for people and for clients."""
     why = f": {event.error}" if event.error else ""
     match outcome:
         case Outcome.DONE if event.blob is not None:

@@ -1,4 +1,4 @@
-"""What an AG-UI client sends, read leniently: strange parts are left out and named.
+"""The input of an AG-UI client, read leniently: strange parts are left out and named.
 
 Only two things are taken from it: words of the user that the thread does not have yet, and answers
 to interrupts. What a client says that the agent, a tool or the system has said is not believed.
@@ -6,18 +6,25 @@ to interrupts. What a client says that the agent, a tool or the system has said 
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from midflight.server.agui_unused import unused_input
 from midflight.server.problems import Problem
+from midflight.stores.base import THREAD_PREFIX
 
 ID_MAX: Final = 200
 MAJOR: Final = 1
+INTERRUPT_ID_MAX: Final = 1_000  # they are made of our own ids
 RESUME_MAX: Final = 256  # more questions than a person could have been asked
 
 
+OnDisconnect: TypeAlias = Literal["continue", "pause", "cancel"]
+"""The choices for a run when the client that reads it leaves."""
+
+SPOKEN: Final = frozenset({"user", "assistant", "tool"})
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": ID_MAX}
 DESCRIBED: Final[dict[str, Any]] = {
     "type": "object",
@@ -38,6 +45,18 @@ DESCRIBED: Final[dict[str, Any]] = {
                 },
             },
         },
+        "forwardedProps": {
+            "type": "object",
+            "properties": {
+                "midflight": {
+                    "type": "object",
+                    "properties": {
+                        "follow": {"type": "boolean"},
+                        "onDisconnect": {"enum": ["continue", "pause", "cancel"]},
+                    },
+                }
+            },
+        },
     },
     "examples": [
         {
@@ -48,6 +67,16 @@ DESCRIBED: Final[dict[str, Any]] = {
     ],
 }
 """The part of ``RunAgentInput`` that is read here; whatever else it has is left alone."""
+
+
+class Options(Struct, frozen=True, rename="camel"):
+    """The options that a client may give in ``forwardedProps.midflight``."""
+
+    follow: bool = False
+    on_disconnect: OnDisconnect | None = None
+
+
+OPTIONS: Final = frozenset(Options.__struct_encode_fields__)
 
 
 class Resume(Struct, frozen=True, rename="camel"):
@@ -65,22 +94,48 @@ class Said(Struct, frozen=True):
     text: str
 
 
-class Input(Struct, frozen=True):
-    """What was understood, and what was not."""
+class Misread(Struct, frozen=True):
+    """An entry of ``resume`` that is no answer; its id is empty where it has none."""
+
+    interrupt_id: str
+    why: str
+
+
+class Input(Struct, frozen=True, kw_only=True):
+    """A client's request as far as it was understood; ``warnings`` and ``misread`` name the rest.
+
+    ``seen`` is up to where the client has been shown its thread, as far as it says so.
+    """
 
     thread: str
     run: str
-    messages: tuple[Said, ...]
-    resume: tuple[Resume, ...]
+    messages: tuple[Said, ...] = ()
+    ends_with_user: bool = False
+    fresh: bool = False  # the client has no message of the thread yet
+    seen: int | None = None
+    resume: tuple[Resume, ...] = ()
+    misread: tuple[Misread, ...] = ()
+    follow: bool = False
+    on_disconnect: OnDisconnect | None = None
     warnings: tuple[str, ...] = ()
+    old: bool = False  # a client of version 0, which sends no ``protocolVersion``
+
+    @property
+    def journal(self) -> str:
+        """The journal of the client's thread; one of ours may be named as it is."""
+        return journal_of(self.thread)
 
 
 class _Envelope(Struct, rename="camel"):
     thread_id: str
     run_id: str
     messages: list[Any]
-    resume: list[Resume] | None = None
+    resume: list[Any] | None = None
+    state: Any = None
+    forwarded_props: Any = None
     protocol_version: Any = UNSET
+    tools: Any = None
+    context: Any = None
 
 
 def read_input(body: bytes) -> Input:
@@ -89,30 +144,101 @@ def read_input(body: bytes) -> Input:
         given = msgspec.json.decode(body, type=_Envelope)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise _not_agui(f"this is not the input of an AG-UI 1.0 run: {error}.") from None
-    _check_version(given.protocol_version)
+    old = _is_old(given.protocol_version)
     for name, value in (("threadId", given.thread_id), ("runId", given.run_id)):
         _check_id(name, value)
     if len(given.resume or ()) > RESUME_MAX:
         raise _not_agui(f"resume has more than {RESUME_MAX} entries.")
-    warnings: list[str] = []
+    warnings = unused_input(given.tools, given.context, given.state)
     said: dict[str, Said] = {}
     for message in given.messages:
         taken = _user_message(message, warnings)
         if taken is not None:
             said.setdefault(taken.id, taken)
-    messages, resume = tuple(said.values()), tuple(given.resume or ())
-    return Input(given.thread_id, given.run_id, messages, resume, tuple(warnings))
+    resume, misread = _resume(given.resume or [])
+    options = _options(given.forwarded_props, warnings)
+    return Input(
+        thread=given.thread_id,
+        run=given.run_id,
+        messages=tuple(said.values()),
+        ends_with_user=_ends_with_user(given.messages),
+        fresh=not (given.messages or given.resume),
+        seen=_seen(given.state, journal_of(given.thread_id)),
+        resume=resume,
+        misread=misread,
+        follow=options.follow,
+        on_disconnect=options.on_disconnect,
+        warnings=tuple(warnings),
+        old=old,
+    )
+
+
+def journal_of(thread: str) -> str:
+    """Return the journal of a client's thread; one of ours may be named as it is."""
+    return thread if thread.startswith(THREAD_PREFIX) else THREAD_PREFIX + thread
+
+
+def _options(props: Any, warnings: list[str]) -> Options:
+    """Read what ``forwardedProps.midflight`` asks for; props of others are left alone."""
+    given = props.get("midflight") if isinstance(props, dict) else None
+    if given is None:
+        return Options()
+    try:
+        options = msgspec.convert(given, Options)
+    except msgspec.ValidationError as error:
+        raise _not_agui(f"forwardedProps.midflight is not understood: {error}.") from None
+    if unknown := sorted(given.keys() - OPTIONS):
+        names = ", ".join(unknown)[:ID_MAX]
+        warnings.append(f"forwardedProps.midflight has no option {names}")
+    return options
+
+
+def _seen(state: Any, journal: str) -> int | None:
+    """Return up to where a client has been shown this thread: the state that it sends back says so.
+
+    It decides only what is refused as cut; a client that sends a wrong one misleads only itself.
+    """
+    match state:
+        case {"thread": str(thread), "threadPosition": int(position)} if thread == journal:
+            return position
+        case _:
+            return None
+
+
+def _ends_with_user(messages: list[Any]) -> bool:
+    spoken = (m.get("role") for m in reversed(messages) if isinstance(m, dict))
+    return next((role for role in spoken if role in SPOKEN), "") == "user"
+
+
+def _resume(entries: list[Any]) -> tuple[tuple[Resume, ...], tuple[Misread, ...]]:
+    """Read answers one by one: what is wrong with one of them is said where it was asked."""
+    read: list[Resume] = []
+    misread: list[Misread] = []
+    for entry in entries:
+        try:
+            one = msgspec.convert(entry, Resume)
+        except msgspec.ValidationError as error:
+            known = entry.get("interruptId") if isinstance(entry, dict) else None
+            named = known if isinstance(known, str) and len(known) <= INTERRUPT_ID_MAX else ""
+            misread.append(Misread(named, f"this is no answer to an interrupt: {error}."))
+        else:
+            if len(one.interrupt_id) > INTERRUPT_ID_MAX:
+                misread.append(Misread("", "there is no such interrupt in this thread"))
+            else:
+                read.append(one)
+    return tuple(read), tuple(misread)
 
 
 def _not_agui(message: str) -> Problem:
     return Problem(400, "not_agui", message)
 
 
-def _check_version(version: Any | UnsetType) -> None:
-    """A newer minor version is served; another major one is another protocol."""
+def _is_old(version: Any | UnsetType) -> bool:
+    """Return whether the client is older than 1.0, and refuse one of a later major version."""
     major = version.partition(".")[0] if isinstance(version, str) else ""
     if major.isdecimal() and int(major) > MAJOR:
         raise _not_agui(f"protocol version {version} is not spoken here, but {MAJOR}.x.")
+    return not major.isdecimal() or int(major) < MAJOR
 
 
 def _check_id(name: str, value: str) -> None:

@@ -1,4 +1,4 @@
-"""How a run stands, in the words of AG-UI: its state, its open questions, how a stream ends.
+"""A run in the words of AG-UI: its state, its open questions, and how its stream ends.
 
 Pure. An interrupt's id is made of what is in the journal, so it is the same after a reload, after a
 crash and on every client.
@@ -30,6 +30,8 @@ from midflight.kernel.preview import preview
 from midflight.kernel.receipt import receipt
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
+from midflight.kernel.timing import seconds_in_motion
+from midflight.server.agui_approvals import APPROVAL, described, shown
 
 Asked = Mapping[int, e.QuestionOpened]
 """The questions of a run, by position: a state keeps what they are about, not their schemas."""
@@ -54,6 +56,7 @@ WHAT_NOW: Final = {
         _action("resume"),
         _action("redirect", text=_WORDS),
         _action("message", text=_WORDS),
+        _action("cancel"),
     ]
 }
 HAND_BACK: Final = {
@@ -77,19 +80,23 @@ NEW_CAPS: Final = {
     "additionalProperties": False,
 }
 INSTEAD: Final = {"cap": NEW_CAPS, HANDED_OVER: HAND_BACK}
-"""What is not answered but done: a cap is raised, a run is handed back."""
+"""Questions that a verb answers: a cap is raised, a run is handed back."""
 
 
 class Open(Struct, frozen=True):
-    """Something that a person is asked, and what an answer to it would be about."""
+    """Something that a person is asked, and what an answer to it would be about.
+
+    ``schema`` is what the answer is checked against: for an approval not what a client is shown.
+    """
 
     interrupt: Interrupt
     kind: str
+    schema: Any
     question: int = 0
 
 
 def is_at_rest(state: RunState, asked: Asked) -> bool:
-    """Whether nothing more happens before a person does something, so that a stream ends."""
+    """Return whether nothing more happens before a person acts, so that the stream ends."""
     if state.phase is Phase.PAUSED:
         return bool(open_interrupts(state, asked))  # else the next start lifts it, or a todo's turn
     return not state.alive or state.phase is Phase.WAITING
@@ -108,6 +115,9 @@ def _question(state: RunState, position: int, asked: e.QuestionOpened) -> Open:
     step = about_step(asked)
     expires = None if state.phase is Phase.PAUSED else asked.expires_at  # time stands still there
     about: dict[str, Any] = {"run": state.journal, "question": position, "kind": asked.kind}
+    takes = INSTEAD.get(asked.kind) or (schema if isinstance(schema, dict) else None)
+    if asked.kind == APPROVAL:
+        takes, about = described(schema), about | shown(schema)
     if asked.answerers:
         about["answerers"] = list(asked.answerers)
     interrupt = Interrupt(
@@ -115,15 +125,16 @@ def _question(state: RunState, position: int, asked: e.QuestionOpened) -> Open:
         reason="tool_call" if step else REASONS.get(asked.kind, f"midflight:{asked.kind}"),
         message=asked.message,
         tool_call_id=f"{state.journal}:{step}" if step else None,
-        response_schema=INSTEAD.get(asked.kind) or (schema if isinstance(schema, dict) else None),
+        response_schema=takes,
         expires_at=None if expires is None else datetime.fromtimestamp(expires, UTC).isoformat(),
         metadata=about,
     )
-    return Open(interrupt, asked.kind, position)
+    checked = schema if asked.kind == APPROVAL else takes
+    return Open(interrupt, asked.kind, checked, position)
 
 
 def _holds(state: RunState) -> list[Open]:
-    """Holds that only a person lifts and that ask nothing: a pause, a run taken over."""
+    """Return the holds that only a person lifts and that ask nothing: a pause, a takeover."""
     run, found, offers = state.journal, [], preview(state)
     if Cause.USER in state.holds:
         since = int(state.held_at * 1000)
@@ -146,29 +157,41 @@ def _hold(run: str, reason: str, name: str, words: str, schema: dict[str, Any]) 
         response_schema=schema,
         metadata={"run": run, "kind": reason},
     )
-    return Open(interrupt, reason)
+    return Open(interrupt, reason, schema)
 
 
 # ── state ────────────────────────────────────────────────────────────────────────────────────
 
 
-def snapshot(state: RunState | None, talk: ThreadState | None, asked: Asked) -> dict[str, Any]:
-    """All of it, as plain data. ``position`` is what a control may be given as ``expect``."""
+def snapshot(
+    state: RunState | None,
+    talk: ThreadState | None,
+    asked: Asked,
+    undriven_since: float | None = None,
+) -> dict[str, Any]:
+    """All of it, as plain data. ``position`` is what a control may be given as ``expect``.
+
+    ``undriven_since`` is since when nobody drives the run, which its journal does not say.
+    """
     todos = talk.next_todos if talk is not None else []
     shown: dict[str, Any] = {
         "thread": talk.journal if talk is not None else None,
+        "threadPosition": talk.head if talk is not None else 0,
         "todos": [{"id": todo.position, "kind": todo.kind, "text": todo.text} for todo in todos],
         "unread": len(talk.unread) if talk is not None else 0,
     }
-    return shown if state is None else shown | _run(state, asked)
+    return shown if state is None else shown | _run(state, asked, undriven_since)
 
 
-def _run(state: RunState, asked: Asked) -> dict[str, Any]:
-    spent = state.spent
+def _run(state: RunState, asked: Asked, undriven_since: float | None) -> dict[str, Any]:
+    spent, seconds = state.spent, state.spent.seconds
+    if undriven_since is not None:
+        seconds = seconds_in_motion(state, undriven_since, alone=True)
     return {
         "run": state.journal,
         "agent": state.agent,
         "phase": str(state.phase),
+        "undrivenSince": undriven_since,
         "position": state.relevant,
         "brief": state.brief,
         "holds": sorted(state.holds),
@@ -186,8 +209,8 @@ def _run(state: RunState, asked: Asked) -> dict[str, Any]:
             "tokens": spent.tokens,
             "usd": spent.usd,
             "unpricedTokens": spent.unpriced,
-            "seconds": round(spent.seconds, 3),
-            "movingSince": state.moving_since,
+            "seconds": round(seconds, 3),
+            "movingSince": state.moving_since if undriven_since is None else None,
         },
         "questions": [
             one.interrupt.model_dump(by_alias=True)

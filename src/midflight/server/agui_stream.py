@@ -1,11 +1,13 @@
 """One AG-UI run as a stream: a run of ours is followed until it rests, and the stream ends legally.
 
-Who reads it decides nothing: leaving a stream cancels nothing, and what is missed is in the next.
+Reading decides nothing: a reader that leaves cancels nothing here, and gets what it has missed
+from the next stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import anyio
@@ -27,9 +29,11 @@ from midflight.kernel.front import is_spoken_to
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Recorded, Who
 from midflight.kernel.state import RunState
-from midflight.kernel.thread import FrontChanged, ThreadState
+from midflight.kernel.thread import FrontChanged, Said, ThreadState
+from midflight.kernel.timing import needs_driver
 from midflight.run import Agent
-from midflight.server.agui_events import KEY, Narrator
+from midflight.server.agui_events import KEY, Narrator, people_by_snapshot
+from midflight.server.agui_old import CANCELLED, cancelled_words, old_endings
 from midflight.server.agui_resume import Receipt
 from midflight.server.agui_state import ending, is_at_rest, patch, snapshot
 from midflight.stores.base import Delta, LiveWatch, Query
@@ -37,6 +41,7 @@ from midflight.stores.base import Delta, LiveWatch, Query
 PROTOCOL: Final = "1.0"
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
 STIRRED_S: Final = 1.0  # what a run that waits has to go on with one of several answers
+DRIVER_S: Final = 2.0  # between two looks at whether its driver lives, where nothing else happens
 RUNS_SHOWN: Final = 50  # of a thread, newest first; of older ones only what was said
 RECEIPT: Final = "midflight:receipt"
 WARNING: Final = "midflight:warning"
@@ -58,36 +63,69 @@ class Turn(msgspec.Struct, frozen=True):
     warnings: Sequence[str] = ()
     sent: Sequence[int] = ()  # messages to a run that was at work already
     since: Mapping[str, int] = {}  # journal -> where it was when this turn was taken
+    old: bool = False  # the client is of version 0
+    resumed: bool = False  # the client has sent answers to interrupts
+    fresh: bool = False  # the client has nothing of the thread yet
+    misfits: Mapping[str, str] = {}  # interrupt -> why its answer was not taken; "": of none
+    refusal: str = ""  # why nothing was done: the thread is only shown as it is
+    follow: bool = False  # the client wants to hear of what is done in the thread afterwards
 
 
 class Story:
-    """What one stream tells."""
+    """The story that one stream tells: the events of a thread and its runs, from start to end."""
 
-    def __init__(self, control: Control, turn: Turn, *, heartbeat_s: float) -> None:
+    def __init__(
+        self,
+        control: Control,
+        turn: Turn,
+        *,
+        heartbeat_s: float,
+        clock: Callable[[], float] = anyio.current_time,
+    ) -> None:
         self._control = control
+        self._clock = clock
         self._heartbeat_s = heartbeat_s
         self._turn = turn
-        self._narrator = Narrator()
+        self._narrator = Narrator(turn.who.by)
         self._talk: ThreadState | None = None
         self._runs: dict[str, RunState] = {}
         self._asked: dict[str, dict[int, e.QuestionOpened]] = {}
         self._shown: dict[str, Any] = {}
         self._shown_at = 0.0
+        self._undriven: tuple[float, float | None] = (0.0, None)  # when it was last driven, since
         self._changed = False
+        self._began = False  # whether the reader knows that the AG-UI run has begun
         self._told = False  # whether the reader has what is open
-        self._heard_at = anyio.current_time()
+        self._heard_at = self._clock()
         self._ahead: dict[str, int] = {}  # what is on record, and may still have to be told
         self._run = turn.run
         self._takers: dict[int, str] = {}  # message -> the run that has read it
         self._delivered: dict[tuple[str, int], str] = {}
+
+    @property
+    def run(self) -> str:
+        """The run that is followed now."""
+        return self._run
+
+    @property
+    def runs(self) -> Collection[str]:
+        """The runs of the thread that were told of."""
+        return self._runs.keys()
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """Up to where the thread and its living runs were told."""
+        living = {state.journal: state.head for state in self._runs.values() if state.alive}
+        return living | {self._turn.thread: self._talk.head if self._talk is not None else 0}
 
     def close(self) -> list[BaseEvent]:
         """End what the reader has as open."""
         return self._narrator.close() if self._told else []
 
     async def told(self) -> AsyncGenerator[BaseEvent | None]:
-        """All events, from the first to the terminal one; None where nothing has happened."""
+        """Yield all events, from the first to the terminal one; None where nothing has happened."""
         turn = self._turn
+        self._began = True
         yield RunStartedEvent(
             thread_id=turn.thread_id, run_id=turn.run_id, protocol_version=PROTOCOL
         )
@@ -96,17 +134,28 @@ class Story:
         for receipt in turn.receipts:
             yield CustomEvent(name=RECEIPT, value=msgspec.to_builtins(receipt))
         cursors = await self._look_back()
-        yield self._messages()
+        await self._look_at_driver()
+        shown, open_still = self._opening()
+        yield shown
         yield self._state()
         self._told = True
-        for open_still in self._narrator.reopen():
-            yield open_still
+        for going_on in open_still:
+            yield going_on
         async with self._control.watch_live(cursors) as news:
+            news.hear_calls()
             while not self._rests() or await self._is_behind() or await self._goes_on(news):
                 for event in await self._next(news):
                     yield event
-        for last in (*self.close(), self._state(), self._messages(), await self._ending()):
+        ended = self.ended_by(await self._ending())
+        for last in (*self.close(), self._state(), self._messages(), *ended):
             yield last
+
+    def ended_by(self, ending: BaseEvent) -> tuple[BaseEvent, ...]:
+        """Return the events that end the stream, as the version of the client takes them."""
+        turn = self._turn
+        if not turn.old or not self._began:
+            return (ending,)
+        return old_endings(turn.thread_id, turn.run_id, ending, resumed=turn.resumed)
 
     # ── what was before ──────────────────────────────────────────────────────────────────────
 
@@ -121,16 +170,16 @@ class Story:
         records.sort(key=lambda r: (r.at, r.journal != turn.thread, r.position))
         for record in records:
             self._fold(record)
-            self._narrator.hear(record)
+            self._heard(record)
         living = [state for state in self._runs.values() if state.alive]
         cursors = {state.journal: state.head for state in living}
         self._receipts()  # what was delivered before is not told again
         return cursors | {turn.thread: self._talk.head if self._talk is not None else 0}
 
-    async def _read(self, journal: str) -> list[Recorded]:
+    async def _read(self, journal: str, after: int = 0) -> list[Recorded]:
         found: list[Recorded] = []
         try:
-            while page := await self._control.store.read(journal, after=len(found)):
+            while page := await self._control.store.read(journal, after=after + len(found)):
                 found += page
         except JournalNotFound:
             pass  # nothing was said here yet
@@ -157,31 +206,86 @@ class Story:
 
     # ── what happens ─────────────────────────────────────────────────────────────────────────
 
-    async def _next(self, news: LiveWatch) -> list[BaseEvent | None]:
+    async def _next(self, news: LiveWatch) -> Sequence[BaseEvent | None]:
         """Wait for one more thing and tell it; nothing but a sign of life if none comes."""
-        longest = STIRRED_S if self._is_stirred else self._heartbeat_s
-        with anyio.move_on_after(STATE_S if self._changed else longest):
-            async for item in news:
-                self._heard_at = anyio.current_time()
-                return self._hear(item, news)
-        return list(self._change()) if self._changed else [None]
+        longest = min(STIRRED_S if self._is_stirred else self._heartbeat_s, self._patience)
+        item: Recorded | Delta | None = None
+        with anyio.move_on_after(self._until_due if self._changed else longest):
+            async for item in news:  # noqa: B007 - one is taken; all that follows is not cut short
+                break
+        if item is None:
+            await self._look_at_driver()
+            return [*self._change()] if self._changed else [None]
+        self._heard_at = self._clock()
+        events = [*await self._earlier(item, news), *self._hear(item, news)]
+        return events + self._change() if self._changed and not self._until_due else events
 
-    def _hear(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent | None]:
+    @property
+    def _until_due(self) -> float:
+        """Return the seconds until a change of the state must be told, whatever else comes."""
+        return max(0.0, self._shown_at + STATE_S - self._clock())
+
+    @property
+    def _patience(self) -> float:
+        """Return the seconds until the driver is looked at: no record says that it has died."""
+        front = self._front
+        return DRIVER_S if front is not None and needs_driver(front) else float("inf")
+
+    async def _look_at_driver(self) -> None:
+        front = self._front
+        if front is None:
+            return
+        before = self._undriven
+        self._undriven = (front.driven_at, await self._control.undriven_since(front))
+        self._changed |= before[1] != self._undriven[1]
+
+    async def _earlier(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent]:
+        """Tell what a run did before it said something in the thread.
+
+        The thread and the run are two journals, and a watch may hear of the words first. A client
+        would then show calls that led to these words as calls that came after them.
+        """
+        if not isinstance(item, Recorded) or not isinstance(item.event, Said):
+            return []
+        run = item.event.run
+        if run not in self._runs:
+            return []
+        told: list[BaseEvent] = []
+        for record in await self._read(run, after=self._head(run)):
+            if record.at <= item.at:
+                told += self._hear(record, news)
+        return told
+
+    def _hear(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent]:
         if isinstance(item, Delta):
-            return list(self._narrator.hear_live(item))
+            return self._narrator.hear_live(item)
+        if item.position <= self._head(item.journal):
+            return []  # it was read ahead of the watch
         self._fold(item)
         self._changed = True
         if isinstance(item.event, FrontChanged) and item.event.run:
             news.add(item.event.run, self._head(item.event.run))
         if (taker := self._taker()) != self._run:
             self._follow(taker, news)
-        events = [*self._narrator.hear(item), *self._receipts()]
-        if anyio.current_time() - self._shown_at >= STATE_S:
-            events += self._change()
-        return list(events)
+        return [*self._narrate(item), *self._receipts()]
+
+    def _narrate(self, record: Recorded) -> list[BaseEvent]:
+        """Tell of a record, as it is told while it happens."""
+        return people_by_snapshot(self._heard(record), self._messages)
+
+    def _heard(self, record: Recorded) -> list[BaseEvent]:
+        """Hear of a record; a client of version 0 is also told what its ending cannot tell."""
+        events = self._narrator.hear(record)
+        match record.event:
+            case e.RunFinished(outcome=Phase.CANCELLED) if self._turn.old:
+                run = record.journal
+                words = cancelled_words(self._runs[run])
+                events += self._narrator.say(f"{run}:cancelled", words)
+                events.append(CustomEvent(name=CANCELLED, value={"run": run, "text": words}))
+        return events
 
     async def _is_behind(self) -> bool:
-        """Whether something was said in the thread that has still to be told.
+        """Return whether the thread holds records that have not been told yet.
 
         A run may be heard to end before its last words: they stand in another journal.
         """
@@ -195,7 +299,10 @@ class Story:
         return head > known
 
     async def _goes_on(self, news: LiveWatch) -> bool:
-        """Whether what was said to a run that has ended meanwhile begins another one."""
+        """Begin another run if ours has ended without reading the messages that were sent to it.
+
+        Return whether there is another run; it is followed from now on.
+        """
         mine, talk, turn = self._runs.get(self._run), self._talk, self._turn
         if mine is None or mine.alive or talk is None:
             return False
@@ -209,7 +316,7 @@ class Story:
         return bool(next_one.run)
 
     def _taker(self) -> str:
-        """The run that what was said here belongs to now."""
+        """Return the run that has read a message of this turn, or else the run that is followed."""
         takers = (self._takers[at] for at in self._turn.sent if at in self._takers)
         return next(takers, self._run)
 
@@ -223,7 +330,7 @@ class Story:
         return self._runs[run].head if run in self._runs else 0
 
     def _receipts(self) -> list[BaseEvent]:
-        """What became of controls since the last look: accepted, applied, superseded."""
+        """Return receipts for controls whose status changed: accepted, applied, superseded."""
         told: list[BaseEvent] = []
         for run, state in self._runs.items():
             for position, delivery in state.deliveries.items():
@@ -262,29 +369,47 @@ class Story:
             return True
         if self._talk is not None and is_spoken_to(self._talk, front):
             return False  # it is about to say what it does about that
-        settled = not self._is_stirred or anyio.current_time() - self._heard_at >= STIRRED_S
+        settled = not self._is_stirred or self._clock() - self._heard_at >= STIRRED_S
         return front.alive and settled and is_at_rest(front, self._asked[front.journal])
 
     @property
     def _is_stirred(self) -> bool:
-        """Whether it has one of the answers that it waits for, and may go on with that."""
+        """Return whether the run has an answer that it waits for, and so may go on."""
         front = self._front
         return front is not None and front.phase is Phase.WAITING and front.stirred
 
     def _now(self) -> dict[str, Any]:
         last = max(self._runs.values(), key=lambda state: state.created_at, default=None)
         state = self._front or last
-        return snapshot(state, self._talk, self._asked[state.journal] if state is not None else {})
+        if state is None:
+            return snapshot(None, self._talk, {})
+        driven = state.driven_at > self._undriven[0] or not needs_driver(state)
+        since = None if driven else self._undriven[1]
+        return snapshot(state, self._talk, self._asked[state.journal], since)
 
     def _state(self) -> BaseEvent:
-        self._shown, self._shown_at, self._changed = self._now(), anyio.current_time(), False
+        self._shown, self._shown_at, self._changed = self._now(), self._clock(), False
         return StateSnapshotEvent(snapshot=self._shown)
 
     def _change(self) -> list[BaseEvent]:
         now = self._now()
         changes = patch(self._shown, now)
-        self._shown, self._shown_at, self._changed = now, anyio.current_time(), False
+        self._shown, self._shown_at, self._changed = now, self._clock(), False
         return [StateDeltaEvent(delta=changes)] if changes else []
+
+    def _opening(self) -> tuple[BaseEvent, list[BaseEvent]]:
+        """Return the snapshot that the stream begins with, and what is told after it.
+
+        A client that has nothing yet is told by events what is under way: assistant-ui offers no
+        button for a call, and adds nothing to words, that it knows from a snapshot alone.
+        """
+        if not self._turn.fresh:
+            return self._messages(), self._narrator.reopen()
+        living = [state.journal for state in self._runs.values() if state.alive]
+        held = self._narrator.under_way(living)
+        before = list(takewhile(lambda one: one.id not in held, self._narrator.messages))
+        again = self._narrator.reopen(held)
+        return MessagesSnapshotEvent(messages=before), [*again, self._messages()] if held else again
 
     def _messages(self) -> BaseEvent:
         return MessagesSnapshotEvent(messages=self._narrator.messages)

@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.datastructures import State
 
 from midflight.control import Control
 from midflight.inputs import Clock, wall_clock
@@ -27,6 +28,7 @@ from midflight.server import (
     views,
 )
 from midflight.server.access import Access, caller
+from midflight.server.auditing import DoorAudit
 from midflight.server.door import Door
 from midflight.server.keyring import Keyring
 from midflight.server.live import Lives
@@ -75,6 +77,7 @@ def create_app(
     state.control = control
     state.agents = {agent.name: agent for agent in agents}
     state.access = access or Access(Keyring(clock=clock))
+    state.records = DoorAudit(control, state.access, clock)
     state.metrics = Metrics()
     state.meter = Meter(quotas or Quotas(), clock)
     state.streams = Streams(state.meter, state.metrics, pace or Pace())
@@ -83,17 +86,33 @@ def create_app(
     problems.install(app, control)
     for routes in (routes_runs, routes_threads, routes_events, routes_house, page):
         app.include_router(routes.router)
-    spoken = agui.router(control, state.agents.values(), who=caller, streams=state.streams)
-    app.include_router(spoken, responses=PROBLEMS)
+    app.include_router(_agui(state, clock), responses=PROBLEMS)
     for door in doors:
         app.include_router(door)
     paths = {getattr(route, "path", "") for door in doors for route in door.routes}
     state.voice = VOICE in paths  # the page offers to talk
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.add_middleware(
-        Door, access=state.access, meter=state.meter, metrics=state.metrics, clock=clock
+        Door,
+        access=state.access,
+        meter=state.meter,
+        metrics=state.metrics,
+        clock=clock,
+        records=state.records,
     )
     return app
+
+
+def _agui(state: State, clock: Clock) -> APIRouter:
+    """Make the AG-UI router of a server, whose door has checked the caller and the origin."""
+    return agui.router(
+        state.control,
+        state.agents.values(),
+        who=caller,
+        origins=("*",),
+        streams=state.streams,
+        clock=clock,
+    )
 
 
 def _described(app: FastAPI) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is asked: the bodies of requests, checked before anything else looks at them."""
+"""The bodies of requests, checked before anything else looks at them."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ After = Annotated[int, Query(ge=0, le=POSITION_MAX)]
 
 
 class Body(BaseModel):
-    """Strict: what is not known is refused, not ignored."""
+    """A body that is read strictly: a field that is not known is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Asked(Body):
-    """What a verb of ``Control`` takes, by its names."""
+    """The arguments of a verb of ``Control``, under the same names."""
 
     def asked(self) -> dict[str, Any]:
-        """As the method takes it."""
+        """Return the arguments by name, as the method of ``Control`` takes them."""
         return self.model_dump()
 
 
@@ -114,7 +114,7 @@ class Caps(Body):
     repeats: Count | None = None
 
     def limits(self) -> Limits:
-        """As the kernel has them."""
+        """Return the caps as the kernel has them."""
         return Limits(**self.model_dump())
 
 
@@ -126,7 +126,7 @@ class RaiseLimits(Verb):
 
     @override
     def asked(self) -> dict[str, Any]:
-        """With the caps as the kernel has them."""
+        """Return the arguments by name, with the caps as the kernel has them."""
         limits = self.limits.limits()
         return {"limits": limits, "no_caps": self.no_caps, "expect": self.expect}
 
@@ -134,19 +134,19 @@ class RaiseLimits(Verb):
 
 
 class StopEffect(Verb):
-    """Which attempt, by its position."""
+    """The attempt to be stopped, named by its position."""
 
     attempt: Position
 
 
 class HandBack(Verb):
-    """What the run is told."""
+    """A note that the run is told when it is handed back."""
 
     note: Text = ""
 
 
 class Undo(Verb):
-    """Which effects, by their positions; all that can be undone if none are named."""
+    """The effects to be undone, by their positions; if none are named, all that can be undone."""
 
     effects: list[Position] = Field(default=[], max_length=10_000)
 
@@ -215,7 +215,7 @@ class WithdrawMessage(Asked):
 
 
 class Overrule(Asked):
-    """What is to be done about a message instead of what was chosen."""
+    """Another choice for a message, in place of the one that was made."""
 
     message: Position
     choice: Literal["incorporate", "switch", "defer", "back", "undo"]
@@ -223,10 +223,11 @@ class Overrule(Asked):
 
 
 class HeardOf(Asked):
-    """What was heard of spoken words before they were cut short; ``of`` is their position.
+    """The part of spoken words that a listener heard; ``of`` is the position of those words.
 
-    Who has hung up has ended nothing: words on no record yet still come, and are marked then. Who
-    has heard the most counts; ``whole`` is who has heard it to its end, where others have not.
+    A listener who hangs up ends nothing: words that are not on record yet still come, and are
+    marked then. The listener who has heard the most counts. ``whole`` says that a listener has
+    heard the words to their end, where others have not.
     """
 
     text: Text
@@ -236,7 +237,7 @@ class HeardOf(Asked):
 
 
 class OneTodo(Asked):
-    """Which todo, by its position."""
+    """One todo, named by its position."""
 
     todo: Position
 

@@ -1,7 +1,7 @@
-"""What a browser has to be told before a page of another site may ask and read: CORS.
+"""CORS: tells a browser that a page of another site may send requests and read the answers.
 
-Only for origins that were named, one by one. Whoever else asks is told nothing at all, so that
-their browser keeps the answer from them.
+Only origins that were named, one by one, get these headers. A page of any other origin gets none,
+so its browser keeps the answer from it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, POST"),
     (
         b"access-control-allow-headers",
-        b"authorization, content-type, idempotency-key, last-event-id, x-midflight",
+        b"authorization, content-type, idempotency-key, last-event-id, x-midflight, "
+        b"x-midflight-page",
     ),
     (b"access-control-max-age", b"%d" % PREFLIGHT_S),
 )
 
 
 def is_preflight(scope: Scope) -> bool:
-    """Whether a browser asks if a page of another site may ask; it sends no key with that."""
+    """Return whether this is a browser's preflight request, which carries no key."""
     headers = Headers(scope=scope)
     asks = "origin" in headers and "access-control-request-method" in headers
     return asks and scope["method"] == "OPTIONS"

@@ -18,6 +18,8 @@ import msgspec
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
+from midflight.kernel.state import RunState
+from midflight.kernel.timing import needs_driver
 from midflight.server.news import PatchNews, ViewNews
 from midflight.server.watchers import Watchers
 from midflight.sheets import RunBook, Sheet, ThreadBook, patch
@@ -27,6 +29,8 @@ PACE_S: Final = 0.05  # a person does not see more
 SHARE: Final = 10  # making sheets takes at most a tenth of the time
 RUNS_SHOWN: Final = 100
 CHILDREN_SHOWN: Final = 100
+PATCHES_BYTES_MAX: Final = 4 * 1024 * 1024  # that are kept for other watchers of a journal
+DRIVER_S: Final = 2.0  # between two looks at whether its driver lives
 
 
 class Live:
@@ -43,6 +47,7 @@ class Live:
         self._turn = anyio.Lock()
         self.watchers = Watchers()
         self._due = 0.0
+        self._look_due = 0.0
         self._nudged = False
         self._stale = False  # whether the sheet is behind what was taken
         self._untold = False  # whether anything was taken of which watchers have not heard
@@ -50,12 +55,13 @@ class Live:
         self._at = 0.0
         self._whole = b""
         self._patches: dict[int, bytes] = {}
+        self._patches_bytes = 0
 
     # ── for watchers ─────────────────────────────────────────────────────────────────────────
 
     @property
     def head(self) -> int:
-        """How far the sheet reaches."""
+        """The position up to which the sheet reaches; 0 where there is no sheet yet."""
         return self.sheet.head if self.sheet is not None else 0
 
     def whole(self) -> bytes:
@@ -65,16 +71,19 @@ class Live:
         return self._whole
 
     def since(self, version: int, sheet: Sheet) -> bytes:
-        """What has changed since a version that somebody was told; once for all who were."""
+        """Return the patch from an earlier version, made once for all readers of that version."""
         found = self._patches.get(version)
         if found is None:
             changes = patch(sheet, self.sheet)
             news = PatchNews(self.journal, self._at, self.head, changes)
-            found = self._patches[version] = msgspec.json.encode(news) if changes else b""
+            found = msgspec.json.encode(news) if changes else b""
+            if self._patches_bytes + len(found) <= PATCHES_BYTES_MAX:
+                self._patches[version] = found
+                self._patches_bytes += len(found)
         return found
 
     def nudge(self) -> None:
-        """Something that the sheet shows of other journals has changed."""
+        """Look again: something that the sheet shows of other journals has changed."""
         self._nudged = True
         if self._wait is not None:
             self._wait.cancel()
@@ -93,10 +102,11 @@ class Live:
     async def _listen(self, news: LiveWatch) -> None:
         """Take what comes until a sheet is due and something has changed.
 
-        Who did the work before us may have left between taking something and telling it.
+        The watcher that did the work before us may have left between taking news and telling it.
         """
         while True:
-            await self._next(news, 0.0 if self._untold and self._caught_up else float("inf"))
+            await self._next(news, 0.0 if self._untold and self._caught_up else self._patience)
+            await self._look_at_driver()
             left = self._due - anyio.current_time()
             while left > 0:
                 await self._next(news, left)
@@ -107,6 +117,22 @@ class Live:
     @property
     def _caught_up(self) -> bool:
         return self._book.state.head >= self._least
+
+    @property
+    def _patience(self) -> float:
+        """Return the seconds to wait for news: no record says that a driver has died."""
+        state = self._book.state
+        needs = isinstance(state, RunState) and needs_driver(state) and self._caught_up
+        return DRIVER_S if needs else float("inf")
+
+    async def _look_at_driver(self) -> None:
+        """Ask every now and then whether anybody drives the run."""
+        book, now = self._book, anyio.current_time()
+        if not isinstance(book, RunBook) or not self._caught_up or now < self._look_due:
+            return
+        self._look_due = now + DRIVER_S
+        if book.undriven(await self._control.undriven_since(book.state)):
+            self._stale = self._untold = True
 
     async def _next(self, news: LiveWatch, longest: float) -> None:
         """Take all that is there, waiting for the first of it."""
@@ -140,7 +166,7 @@ class Live:
                 pass
 
     def _hear(self, delta: Delta) -> None:
-        """``text = text[:offset] + piece``; another attempt begins anew."""
+        """Add a piece of text by ``text = text[:offset] + piece``; a new attempt begins anew."""
         before = self.texts.get(delta.step)
         said = before.text if before is not None and before.attempt == delta.attempt else ""
         text = said[: delta.offset] + delta.text
@@ -155,6 +181,7 @@ class Live:
             self.version += 1
             self._whole = b""
             self._patches.clear()
+            self._patches_bytes = 0
         took = anyio.current_time() - began
         self._due = anyio.current_time() + max(PACE_S, SHARE * took)
         self._untold = False
@@ -180,7 +207,7 @@ class Lives:
 
     @contextmanager
     def watched(self, journal: str, head: int, stir: Callable[[], None]) -> Iterator[Live]:
-        """Watch one, which ends at ``head`` now."""
+        """Watch a journal, which ends at ``head`` now."""
         live = self._lives.get(journal)
         if live is None:
             live = self._lives[journal] = Live(self._control, journal, head)
@@ -192,11 +219,11 @@ class Lives:
                 self._lives.pop(journal, None)
 
     def of(self, journal: str) -> Live | None:
-        """One that is watched now."""
+        """Return a journal that is watched now; None if it is not."""
         return self._lives.get(journal)
 
     def nudge(self, *journals: str) -> None:
-        """A run that these may show has changed."""
+        """Look again at these journals: a run that they may show has changed."""
         for journal in journals:
             if journal in self._lives:
                 self._lives[journal].nudge()

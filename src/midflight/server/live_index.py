@@ -19,10 +19,12 @@ from midflight.kernel.phases import LIVE
 from midflight.server.watchers import Watchers
 from midflight.stores.base import RUN_PREFIX, Query, Row
 from midflight.stores.movements import Movements
+from midflight.verbs.driven import with_drivers
 
 PACE_S: Final = 0.05
 COUNTERS_S: Final = 1.0  # how often mere counters are told, and switches looked at
 KNOWN_MAX: Final = 5_000  # rows that are remembered for those who are behind
+KNOWN_BYTES_MAX: Final = 8 * 1024 * 1024  # and their names and titles
 NEWEST: Final = 50
 LIVING_MAX: Final = 100
 
@@ -35,8 +37,9 @@ class Index:
         self.switches: list[Switch] = []
         self.switched = 0  # the version at which they last changed
         self._control = control
-        self._changed = changed  # tells who shows a run in another sheet
+        self._changed = changed  # tells those that show a run in another sheet
         self._rows: dict[str, tuple[int, Row]] = {}  # the last changed one last
+        self._bytes = 0  # of their names and titles
         self._forgotten = 0  # rows up to this version may be missing
         self._turn = anyio.Lock()
         self.watchers = Watchers()
@@ -44,13 +47,13 @@ class Index:
         self._ready = False
 
     async def shown(self) -> list[Row]:
-        """What a list begins with: all that lives, and the newest."""
+        """Return the rows that a list begins with: runs that live, and the newest ones."""
         living = await self._control.runs(Query(phases=LIVE, limit=LIVING_MAX))
         newest = await self._control.runs(Query(limit=NEWEST))
         return list({row.journal: row for row in (*living, *newest)}.values())
 
     def since(self, version: int) -> list[Row] | None:
-        """Rows that have changed since; None if that is too long ago to say."""
+        """Return the rows that have changed since a version; None if that is too long ago."""
         if version < self._forgotten:
             return None
         found = []
@@ -61,7 +64,7 @@ class Index:
         return found[::-1]
 
     def look_at_switches(self) -> None:
-        """Somebody here has just turned one."""
+        """Look at the kill switches again: somebody here has just turned one."""
         self._look_again.set()
 
     # ── the work ─────────────────────────────────────────────────────────────────────────────
@@ -78,6 +81,7 @@ class Index:
                     self._look_again = anyio.Event()
                     await self._look(await self._control.switches(), counters)
                     counters.clear()
+                    await self._look_at_drivers()
                 await self._wait(movements, looked_at + COUNTERS_S)
                 moved = movements.take()
                 counters |= dict.fromkeys(journal for journal, more in moved.items() if not more)
@@ -95,12 +99,17 @@ class Index:
         for journal in journals:
             if journal.startswith(RUN_PREFIX):
                 with suppress(JournalNotFound):  # purged meanwhile
-                    rows.append(await self._control.store.row(journal))
+                    rows.append(await self._control.row(journal))
         if switches is not None and switches != self.switches:
             self.version += 1
             self.switches, self.switched = switches, self.version
             self.watchers.stir()
         self._take(rows)
+
+    async def _look_at_drivers(self) -> None:
+        """Look whether runs that need a driver have one: no record says that a driver has died."""
+        needing = [row for _, row in self._rows.values() if row.wants_driver]
+        self._take(await with_drivers(self._control.store, needing))
 
     def _take(self, rows: Iterable[Row]) -> None:
         changed = False
@@ -111,11 +120,12 @@ class Index:
             self.version += 1
             self._rows.pop(row.journal, None)
             self._rows[row.journal] = (self.version, row)
+            self._bytes += _size(row) - (_size(before) if before is not None else 0)
             self._changed(row)
             changed = True
-        while len(self._rows) > KNOWN_MAX:
-            oldest = next(iter(self._rows))
-            self._forgotten = self._rows.pop(oldest)[0]
+        while len(self._rows) > KNOWN_MAX or self._bytes > KNOWN_BYTES_MAX:
+            self._forgotten, oldest = self._rows.pop(next(iter(self._rows)))
+            self._bytes -= _size(oldest)
         if changed:
             self.watchers.stir()
 
@@ -126,6 +136,11 @@ async def _then(wait: Callable[[], object], done: Callable[[], None]) -> None:
 
 
 def _shown(row: Row) -> tuple[object, ...]:
-    """What a list shows of a run."""
+    """Return the fields of a row that a list shows, so that two rows can be compared."""
     counted = (row.steps, row.tokens, row.usd)
-    return (row.phase, row.title, row.open_questions, row.thread, row.parent, *counted)
+    stands = (row.phase, row.undriven, row.title, row.open_questions)
+    return (*stands, row.thread, row.parent, *counted)
+
+
+def _size(row: Row) -> int:
+    return sum(map(len, (row.journal, row.thread, row.agent, row.parent, row.title, row.driver)))

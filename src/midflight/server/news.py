@@ -1,4 +1,4 @@
-"""What an event stream tells a page: sheets, how they change, rows of the list, kill switches."""
+"""The events that a stream sends to a page: sheets, patches, rows of the list, kill switches."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ router: Final = APIRouter(include_in_schema=False)
 
 
 def is_page(path: str) -> bool:
-    """Whether a path belongs to the page, which holds no secret and is open to all."""
+    """Return whether a path belongs to the page, which holds no secret and is open to all."""
     return path == "/" or path.startswith(("/runs/", "/threads/", "/assets/"))
 
 
@@ -82,7 +82,7 @@ async def asset(request: Request, name: str) -> Response:
 
 @cache
 def _files(folder: Path) -> dict[str, Path]:
-    """What there is, by the name under which it is asked for."""
+    """Return all files of a folder, by the name under which a browser asks for them."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -14,12 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from midflight import errors
+from midflight.audit.visit import current_visit
 from midflight.control import Control
-from midflight.kernel.machine import State, accepts
+from midflight.kernel.machine import State, accepts_now
 from midflight.kernel.state import RunState
+from midflight.tools.secret import clean_logger
 from midflight.verbs.covering import offers
 
-log: Final = logging.getLogger(__name__)
+log: Final = clean_logger(__name__)
 
 STATUS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.NotAllowed: (403, "not_allowed"),
@@ -33,9 +34,10 @@ STATUS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.StoreBusy: (503, "store_busy"),
     errors.StoreReadOnly: (503, "store_read_only"),
     errors.StoreFull: (503, "store_full"),
+    errors.StoreReplaced: (503, "store_replaced"),
     errors.StoreUnavailable: (503, "store_unavailable"),
 }
-"""Where nothing is said, it is a 500 of which nobody knows whether anything was changed."""
+"""Any other error is a 500, and nobody knows whether anything was changed."""
 
 
 class Problem(HTTPException):
@@ -59,7 +61,7 @@ class Problem(HTTPException):
         }
 
     def response(self) -> Response:
-        """As it goes over the wire."""
+        """Return the answer as it goes over the wire."""
         return as_json(self.body, self.status_code, self.headers)
 
 
@@ -77,11 +79,14 @@ def install(app: FastAPI, control: Control) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
+        current_visit().why = "invalid"
         return _invalid(error)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return _as_problem(error).response()
+        problem = _as_problem(error)
+        current_visit().why = problem.body["error"]
+        return problem.response()
 
     app.add_exception_handler(errors.MidflightError, refused)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -109,7 +114,7 @@ async def _told(control: Control, request: Request, error: Exception) -> Respons
 
 
 def _state(state: State) -> dict[str, Any]:
-    """How the run or the thread really is, for who has just been refused."""
+    """Return the present state of a run or thread, for a caller whose request was refused."""
     if not isinstance(state, RunState):
         todos, unread = list(state.todos), list(state.unread)
         about = {"thread": state.journal, "head": state.head, "front": state.front}
@@ -118,7 +123,7 @@ def _state(state: State) -> dict[str, Any]:
         "run": state.journal,
         "phase": state.phase,
         "head": state.head,
-        "accepts": accepts(state.phase),
+        "accepts": accepts_now(state),
         "preview": offers(state),
     }
 

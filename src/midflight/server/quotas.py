@@ -1,4 +1,4 @@
-"""How much one caller may ask for: bytes in a body, requests in a second, streams at a time."""
+"""Bounds for one caller: bytes in a body, requests in a second, streams at a time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,23 @@ from midflight.inputs import Clock
 from midflight.server.problems import Problem
 
 CALLERS_MAX: Final = 10_000  # whose rate is remembered; beyond that all begin anew
+SMALL: Final = 4 * 1024  # bytes of a request that is never too much: a stop is one
 SWALLOWED_MAX: Final = 64 * 1024 * 1024  # of a body that is too large: or its sender hears nothing
+SWALLOWED_OF_STRANGERS_MAX: Final = 64 * 1024  # they may have to do without the answer
 SWALLOWED_S: Final = 10.0
 
 
 class Quotas(Struct, frozen=True):
-    """Limits of one caller; ``streams_in_all`` is for everybody together."""
+    """Limits of one caller; ``streams_in_all`` is for everybody together.
+
+    ``guest_body_bytes`` is for routes that are open to all. A body has to come in ``body_s``.
+    """
 
     body_bytes: int = 1024 * 1024
+    guest_body_bytes: int = 4096
+    body_s: float = 20.0
+    bytes_per_s: float = 256 * 1024
+    bytes_burst: int = 32 * 1024 * 1024
     requests_per_s: float = 50.0
     burst: int = 200
     streams: int = 32
@@ -36,6 +45,7 @@ class Meter:
         self.quotas = quotas
         self._clock = clock
         self._left: dict[str, tuple[float, float]] = {}  # caller -> requests left, as of when
+        self._bytes_left: dict[str, tuple[float, float]] = {}  # likewise
         self._streams: Counter[str] = Counter()
 
     def count_request(self, caller: str) -> None:
@@ -57,7 +67,7 @@ class Meter:
 
     @property
     def streams(self) -> int:
-        """How many are open."""
+        """The number of streams that are open, of all callers."""
         return self._streams.total()
 
     @contextmanager
@@ -79,33 +89,85 @@ class Meter:
             self._streams[caller] -= 1
             self._streams += Counter()  # drops those that are at zero
 
-    def body(self, receive: Receive) -> Receive:
-        """The same body, refused where it becomes too large."""
-        seen = 0
+    def count_bytes(self, caller: str, size: int) -> None:
+        """Count a body; a large one is refused while the caller has sent too much of late."""
+        rate, now = self.quotas.bytes_per_s, self._clock()
+        if len(self._bytes_left) > CALLERS_MAX:
+            self._bytes_left.clear()
+        left, since = self._bytes_left.get(caller, (float(self.quotas.bytes_burst), now))
+        left = min(self.quotas.bytes_burst, left + max(0.0, now - since) * rate)
+        if left < size and size > SMALL:
+            wait = max(1, round((size - left) / rate))
+            raise Problem(
+                429,
+                "too_much",
+                f"more than {rate:,.0f} bytes a second, for long. Wait {wait} s. Requests of up to "
+                f"{SMALL:,} bytes are taken all the same.",
+                headers={"retry-after": str(wait)},
+            )
+        self._bytes_left[caller] = (left - size, now)
+
+    def body(self, receive: Receive, *, caller: str = "", limit: int | None = None) -> Receive:
+        """Return the same body, refused where it becomes too large or does not come in time."""
+        allowed = self.quotas.body_bytes if limit is None else limit
+        seen, complete, deadline = 0, False, anyio.current_time() + self.quotas.body_s
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, complete
+            if complete:
+                return await receive()  # waits for the client to go, as long as that takes
+            message: Message | None = None
+            with anyio.move_on_at(deadline):
+                message = await receive()
+            if message is None:
+                raise Problem(
+                    408,
+                    "too_slow",
+                    f"the body did not come within {self.quotas.body_s:g} s.",
+                    headers={"connection": "close"},
+                )
+            complete = not message.get("more_body", False)
             seen += len(message.get("body", b""))
-            if seen > self.quotas.body_bytes:
-                await swallow(receive, message)
-                raise self.too_large()
+            if seen > allowed:
+                raise await self.refused(receive, limit, message)
+            if complete:
+                self.count_bytes(caller, seen)
             return message
 
         return counted
 
-    def too_large(self) -> Problem:
-        """What the sender of a large body is told."""
-        limit = self.quotas.body_bytes
-        return Problem(413, "too_large", f"the body is larger than {limit:,} bytes.", limit=limit)
+    async def refused(
+        self, receive: Receive, limit: int | None = None, message: Message | None = None
+    ) -> Problem:
+        """Return what the sender of a large body is told, once the rest of the body is read.
+
+        Of a stranger's little is read, and the connection may end with the answer.
+        """
+        limit = self.quotas.body_bytes if limit is None else limit
+        stranger = limit <= self.quotas.guest_body_bytes
+        whole = await swallow(receive, message, stranger=stranger)
+        return Problem(
+            413,
+            "too_large",
+            f"the body is larger than {limit:,} bytes.",
+            headers={} if whole else {"connection": "close"},
+            limit=limit,
+        )
 
 
-async def swallow(receive: Receive, message: Message | None = None) -> None:
-    """Take the rest of a body in, within bounds: who still sends cannot read the answer."""
-    seen = 0
+async def swallow(
+    receive: Receive, message: Message | None = None, *, stranger: bool = False
+) -> bool:
+    """Take the rest of a body in, within bounds: a client reads no answer while it sends.
+
+    Return whether that was all of it. If not, the answer has to end the connection.
+    """
+    seen, most = 0, SWALLOWED_OF_STRANGERS_MAX if stranger else SWALLOWED_MAX
     with anyio.move_on_after(SWALLOWED_S):
         while message is None or message.get("more_body", False):
             message = await receive()
             seen += len(message.get("body", b""))
-            if message["type"] != "http.request" or seen > SWALLOWED_MAX:
-                return
+            if message["type"] != "http.request" or seen > most:
+                return False
+        return True
+    return False

@@ -1,4 +1,4 @@
-"""What is about the server and not about one run: coming in, the kill switch, health, figures."""
+"""Routes about the server and not about one run: coming in, the kill switch, health, figures."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final
 
 import anyio
 from fastapi import APIRouter, Request
+from msgspec.structs import astuple
 from starlette.datastructures import Headers
-from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 
 from midflight.errors import StoreError
 from midflight.server import bodies as b
 from midflight.server import views
-from midflight.server.access import CUSTOM_HEADER, Access, cookie_name
+from midflight.server.access import CUSTOM_HEADER, Access
 from midflight.server.keyring import SESSION_S
 from midflight.server.problems import Problem, as_json
 from midflight.server.verb_route import PROBLEMS, Caller, Controlled, answers, note
@@ -24,12 +24,15 @@ router: Final = APIRouter(responses=PROBLEMS)
 
 @router.post("/v1/session", tags=["access"], responses=answers("Session"))
 async def come_in(request: Request, body: b.Code) -> Response:
-    """Exchange a one-time code for a cookie, once."""
+    """Exchange a one-time code for a session, once.
+
+    The cookie alone lets nobody in. Send the answered `page_secret` as `X-Midflight-Page` too.
+    """
     access: Access = request.app.state.access
     if CUSTOM_HEADER not in request.headers:
         raise Problem(403, "header_missing", "send the header `X-Midflight: 1`.")
     session = await anyio.to_thread.run_sync(access.keyring.exchange, body.code)
-    who = access.keyring.of_session(session) if session is not None else None
+    who = access.keyring.of_session(*astuple(session)) if session is not None else None
     if session is None or who is None:
         raise Problem(
             401,
@@ -38,12 +41,12 @@ async def come_in(request: Request, body: b.Code) -> Response:
             "with `midflight token NAME --link URL`.",
         )
     note(request, by=who.by, role=str(who.role))
-    answer = as_json(views.Session(who.by, who.role))
+    answer = as_json(views.Session(who.by, who.role, session.page_secret))
     answer.set_cookie(
-        cookie_name(request.headers),
-        session,
+        access.cookie_name(request.headers),
+        session.cookie,
         max_age=int(SESSION_S),
-        path=request.scope.get("root_path") or "/",
+        path=_cookie_path(request, access),
         secure=access.is_secure(request.url.scheme),
         httponly=True,
         samesite="strict",
@@ -53,7 +56,7 @@ async def come_in(request: Request, body: b.Code) -> Response:
 
 @router.get("/v1/me", tags=["access"], responses=answers("Me"))
 async def me(request: Request, control: Controlled, who: Caller) -> Response:
-    """Who you are here, and what there is to be started."""
+    """Tell the caller their name and role, the agents that can be started, and about the server."""
     agents = [views.agent_view(agent) for agent in request.app.state.agents.values()]
     kind = type(control.store).__name__.removesuffix("Store").lower()
     server = views.ServerView(
@@ -67,11 +70,23 @@ async def leave(request: Request, who: Caller) -> Response:
     """End the session of this browser."""
     access: Access = request.app.state.access
     headers = Headers(scope=request.scope)
-    session = cookie_parser(headers.get("cookie", "")).get(cookie_name(headers), "")
+    session = access.session_in(headers)
     await anyio.to_thread.run_sync(access.keyring.end_session, session)
     answer = as_json(views.Session(who.by, who.role))
-    answer.delete_cookie(cookie_name(headers), path=request.scope.get("root_path") or "/")
+    answer.delete_cookie(
+        access.cookie_name(headers),
+        path=_cookie_path(request, access),
+        secure=access.is_secure(request.url.scheme),
+        httponly=True,
+        samesite="strict",
+    )
     return answer
+
+
+def _cookie_path(request: Request, access: Access) -> str:
+    """Return the place where we are mounted; browsers take ``__Host-`` cookies for ``/`` only."""
+    everywhere = access.cookie_name(request.headers).startswith("__Host-")
+    return "/" if everywhere else str(request.scope.get("root_path") or "/")
 
 
 @router.get("/v1/operator/switches", tags=["operator"], responses=answers("Switches"))
@@ -102,7 +117,7 @@ async def release(request: Request, body: b.Release, control: Controlled, who: C
     "/healthz", tags=["operator"], responses=answers("Health") | answers("Health", status=503)
 )
 async def health(control: Controlled) -> Response:
-    """Whether the store answers and can be written. Open to everybody, and says no more."""
+    """Tell whether the store answers and can be written. Open to everybody, and says no more."""
     try:
         with anyio.fail_after(HEALTH_S):
             await control.store.ready()

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from midflight.control import Accepted
-from midflight.errors import InvalidRequest, JournalNotFound
+from midflight.errors import InvalidRequest, NoSuchRequest
 from midflight.kernel.phases import Phase
 from midflight.server import bodies as b
 from midflight.server import views
@@ -66,7 +66,7 @@ async def runs(
     before: b.Name = "",
     limit: b.PageSize = 50,
 ) -> Response:
-    """Runs, newest first; every condition must hold.
+    """Runs, newest first; every condition must hold. A page has fewer where they are large.
 
     ``search`` looks for each of its words in title and brief.
     """
@@ -80,7 +80,7 @@ async def runs(
         search=search,
     )
     rows = await control.runs(query)
-    return as_json(views.Page(rows, rows[-1].journal if len(rows) == limit else ""))
+    return as_json(views.page_of(rows, limit))
 
 
 @router.get("/runs/{run}", responses=answers("RunView"))
@@ -93,14 +93,13 @@ async def run_state(run: b.RunId, control: Controlled, who: Caller) -> Response:
 async def records(
     run: b.RunId, control: Controlled, who: Caller, after: b.After = 0, limit: b.PageSize = 500
 ) -> Response:
-    """A stretch of its journal."""
-    found = await control.store.read(run, after=after, limit=limit)
-    return as_json(views.Records(found, found[-1].position if len(found) == limit else None))
+    """A stretch of its journal: up to ``limit`` records, and fewer where they are large."""
+    return as_json(await views.records_of(control.store, run, after, limit))
 
 
 @router.get("/runs/{run}/result", responses=answers("ResultView"))
 async def result(run: b.RunId, control: Controlled, who: Caller) -> Response:
-    """What it returned; refused while it lives."""
+    """Return the result of a run that has ended; refused while the run lives."""
     state = await control.state(run)
     if state.alive:
         raise InvalidRequest(f"run {run} is {state.phase} and has no result yet.")
@@ -116,10 +115,10 @@ async def delivery(
     who: Caller,
     wait_s: Annotated[float, Query(ge=0, le=WAIT_MAX_S)] = 0.0,
 ) -> Response:
-    """What became of a verb; waits up to ``wait_s`` seconds for it to be applied."""
+    """Return the delivery receipt of a verb; wait up to ``wait_s`` seconds until it is applied."""
     state = await control.state(run)
     if position not in state.deliveries:
-        raise JournalNotFound(f"{run} at {position} a verb and so")
+        raise NoSuchRequest(run, position)
     with anyio.move_on_after(wait_s):
         state = await control.until(run, lambda s: s.deliveries[position].status != "accepted")
     return as_json(views.delivery_of(run, position, state.deliveries[position]))

@@ -37,7 +37,7 @@ async def threads(
 ) -> Response:
     """Threads, newest first."""
     rows = await control.runs(Wanted(kind="thread", before=before, limit=limit))
-    return as_json(views.Page(rows, rows[-1].journal if len(rows) == limit else ""))
+    return as_json(views.page_of(rows, limit))
 
 
 @router.get("/threads/{thread}", responses=answers("ThreadView"))
@@ -56,21 +56,25 @@ async def records(
     after: b.After = 0,
     limit: b.PageSize = 500,
 ) -> Response:
-    """A stretch of its journal."""
-    found = await control.store.read(thread, after=after, limit=limit)
-    return as_json(views.Records(found, found[-1].position if len(found) == limit else None))
+    """A stretch of its journal: up to ``limit`` records, and fewer where they are large."""
+    return as_json(await views.records_of(control.store, thread, after, limit))
 
 
 @router.get("/threads/{thread}/todos", responses=answers("Todos"))
 async def todos(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
-    """What is still to be done, in its order, and what doing it now or removing it would mean."""
+    """List the todos of a thread in order, with the consequences of doing or removing each now."""
     return as_json(views.Todos(await control.preview_todos(thread)))
 
 
 @router.get("/threads/{thread}/transcript", responses=answers("Transcript"))
-async def transcript(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
-    """All that was said and chosen, in order; each message with what became of it."""
-    return as_json(views.Transcript(await control.transcript(thread)))
+async def transcript(
+    thread: b.ThreadId, control: Controlled, who: Caller, after: b.After = 0
+) -> Response:
+    """All that was said and chosen, in order; each message with what became of it.
+
+    A page ends at a megabyte; ``next`` says after which position the next one begins.
+    """
+    return as_json(views.transcript_of(await control.transcript(thread), after))
 
 
 @router.get("/threads/{thread}/deliveries/{position}", responses=answers("DeliveryView"))
@@ -81,7 +85,7 @@ async def delivery(
     who: Caller,
     wait_s: Annotated[float, Query(ge=0, le=WAIT_MAX_S)] = 0.0,
 ) -> Response:
-    """What became of a message or another verb; waits up to ``wait_s`` seconds for that."""
+    """Return the delivery receipt of a message or another verb; wait up to ``wait_s`` seconds."""
     found = await deliveries.delivery(control.store, thread, position)
     if found.status == deliveries.ACCEPTED:
         with anyio.move_on_after(wait_s):

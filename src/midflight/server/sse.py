@@ -11,7 +11,6 @@ A reader whose key is revoked is told so and hears no more, also in the middle o
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 import anyio
@@ -24,9 +23,10 @@ from midflight.kernel.record import Recorded, Who
 from midflight.overriding import override
 from midflight.server.streaming import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
 from midflight.stores.base import Delta, LiveWatch
+from midflight.tools.secret import clean_logger
 
 RETRY_MS: Final = 1000
-log: Final = logging.getLogger(__name__)
+log: Final = clean_logger(__name__)
 
 
 class EventStream(Streamed):

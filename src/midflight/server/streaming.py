@@ -1,4 +1,4 @@
-"""What all event streams of a server share: how fast they go, when they end, who is dropped.
+"""The common part of all event streams: how fast they go, when they end, which readers are dropped.
 
 A reader that does not keep up costs its own stream only: what it has not read yet is in the store,
 not in memory, and when it takes nothing for a while it is dropped and may come back.
@@ -23,19 +23,25 @@ from midflight.server.quotas import Meter
 
 HEARTBEAT_S: Final = 15.0  # proxies end what is silent for 30 s or more
 STALL_S: Final = 10.0  # a reader that takes nothing for so long is dropped
+GRACE_S: Final = 3.0  # a network blip is shorter; a person who presses Stop waits so long
 KNOWN_S: Final = 15.0  # a key that was revoked is good for so long, in a stream that is open
 NOT_KNOWN: Final = "the key with which this stream was opened is not valid any more."
 ALIVE: Final = b": alive\n\n"
 REMEMBERED_MAX: Final = 1024  # records whose JSON is kept for the other watchers
+REMEMBERED_BYTES_MAX: Final = 16 * 1024 * 1024  # and their bytes; the largest record has as many
 NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 log: Final = logging.getLogger(__name__)
 
 
 class Pace(Struct, frozen=True):
-    """How often a silent stream says that it lives, and how long a reader may take nothing."""
+    """The pace of a stream: seconds between heartbeats, and seconds a reader may take nothing.
+
+    ``grace_s`` is how long an AG-UI client that left may come back before its run is stopped.
+    """
 
     heartbeat_s: float = HEARTBEAT_S
     stall_s: float = STALL_S
+    grace_s: float = GRACE_S
 
 
 class Streams:
@@ -46,6 +52,7 @@ class Streams:
         self._open: set[anyio.CancelScope] = set()
         self._leaving = False
         self._encoded: dict[tuple[str, int], bytes] = {}
+        self._encoded_bytes = 0
 
     def enter(self, scope: anyio.CancelScope) -> None:
         """A stream begins; if the server is leaving it ends at once."""
@@ -80,9 +87,13 @@ class Streams:
         place = (record.journal, record.position)
         found = self._encoded.get(place)
         if found is None:
-            if len(self._encoded) >= REMEMBERED_MAX:
+            found = msgspec.json.encode(record)
+            full = self._encoded_bytes + len(found) > REMEMBERED_BYTES_MAX
+            if full or len(self._encoded) >= REMEMBERED_MAX:
                 self._encoded.clear()
-            found = self._encoded[place] = msgspec.json.encode(record)
+                self._encoded_bytes = 0
+            self._encoded[place] = found
+            self._encoded_bytes += len(found)
         return found
 
 

@@ -1,4 +1,4 @@
-"""What every route of a verb needs: who asks, under which key, and how its answer is described."""
+"""Parts that the routes of all verbs share: the caller, the key, the description of the answer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ WAIT_MAX_S: Final = 30.0  # for which a request for a receipt may wait
 
 
 def control_of(request: Request) -> Control:
-    """What this app controls."""
+    """Return the ``Control`` of this app."""
     control: Control = request.app.state.control
     return control
 
 
 def asker(who: Annotated[Who, Depends(caller)], key: IdempotencyKey = "") -> telling.By:
-    """Who asks and under which key, as every verb of ``Control`` takes it."""
+    """Return the caller and the idempotency key, as every verb of ``Control`` takes them."""
     return {"who": who, "key": key}
 
 

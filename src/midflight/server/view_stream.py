@@ -1,7 +1,7 @@
 """An event stream of sheets: a view of each watched journal first, then patches and what is said.
 
 Nothing is kept for a reader but the sheet it was told last, so one that is slow gets the same in
-fewer pieces. Who comes back gets the views again, and with them all that it has missed.
+fewer pieces. A reader that comes back gets the views again, and with them all that it has missed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Watched:
         self._told: dict[str, tuple[int, int]] = {}  # step -> attempt, how far
 
     def news(self) -> Iterator[tuple[str, bytes]]:
-        """What it has not been told yet: the kind of each event, and its data."""
+        """Yield events that the reader has not been told yet: the kind of each, and its data."""
         live = self.live
         if live.sheet is None:
             return

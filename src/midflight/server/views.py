@@ -1,11 +1,12 @@
-"""What is answered: structs of the kernel as they are, and the few that are put together here."""
+"""The answers of the server: structs of the kernel as they are, and the few that are made here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from midflight.control import Accepted, Control, Turn
 from midflight.kernel.decide import Switch
@@ -16,11 +17,14 @@ from midflight.kernel.thread import ThreadState, Todo
 from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
 from midflight.sheets.view import accounted, asked, unread, viewed
-from midflight.stores.base import Delta, Killing, Row
+from midflight.stores.base import Delta, Killing, Row, Store
 from midflight.stores.waiting import question_at
 from midflight.verbs.covering import runs_below
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line
+
+PAGE_BYTES_MAX: Final = 1024 * 1024  # of a page of records; a larger record goes alone
+READ_AT_ONCE: Final = 32  # records that are read before their size is known
 
 
 class Page(Struct, frozen=True):
@@ -35,6 +39,52 @@ class Records(Struct, frozen=True):
 
     records: list[Recorded]
     next: int | None = None
+
+
+async def records_of(store: Store, journal: str, after: int, limit: int) -> dict[str, Any]:
+    """Return ``Records`` as it is encoded, of at most ``PAGE_BYTES_MAX`` or one record."""
+    found: list[Raw] = []
+    size, position = 0, after
+    while len(found) < limit:
+        wanted = min(READ_AT_ONCE, limit - len(found))
+        read = await store.read(journal, after=position, limit=wanted)
+        for record in read:
+            encoded = Raw(msgspec.json.encode(record))
+            if found and size + len(encoded) > PAGE_BYTES_MAX:
+                return {"records": found, "next": position}
+            found.append(encoded)
+            size, position = size + len(encoded), record.position
+        if len(read) < wanted:
+            return {"records": found, "next": None}
+    return {"records": found, "next": position}
+
+
+def page_of(rows: list[Row], limit: int) -> dict[str, Any]:
+    """Return ``Page`` as it is encoded, of at most ``PAGE_BYTES_MAX`` or one row."""
+    found = within(rows)
+    whole = len(found) == len(rows) < limit
+    return {"rows": found, "next": "" if whole or not rows else rows[len(found) - 1].journal}
+
+
+def transcript_of(lines: list[Line], after: int) -> dict[str, Any]:
+    """Return ``Transcript`` as it is encoded, of at most ``PAGE_BYTES_MAX`` or one line."""
+    wanted = [line for line in lines if line.position > after]
+    found = within(wanted)
+    whole = len(found) == len(wanted)
+    return {"lines": found, "next": None if whole else wanted[len(found) - 1].position}
+
+
+def within(items: Iterable[Struct], most: int = PAGE_BYTES_MAX) -> list[Raw]:
+    """Return the first of the items, encoded: as many as ``most`` bytes hold, or one."""
+    found: list[Raw] = []
+    size = 0
+    for item in items:
+        encoded = msgspec.json.encode(item)
+        size += len(encoded)
+        if found and size > most:
+            break
+        found.append(Raw(encoded))
+    return found
 
 
 class AgentView(Struct, frozen=True):
@@ -81,9 +131,10 @@ class Todos(Struct, frozen=True):
 
 
 class Transcript(Struct, frozen=True):
-    """All that was said and chosen in a thread."""
+    """What was said and chosen in a thread; ``next`` is the ``after`` of the next page, or null."""
 
     lines: list[Line]
+    next: int | None = None
 
 
 class DeliveryView(Struct, frozen=True):
@@ -126,10 +177,11 @@ class Me(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True):
-    """Who you are here. The session itself is in the cookie only."""
+    """Who you are here. ``page_secret`` is told once, when a code is exchanged."""
 
     by: str
     role: str
+    page_secret: str = ""
 
 
 class Health(Struct, frozen=True):
@@ -175,7 +227,7 @@ SHOWN: Final = (
     Agents,
     Me,
 )
-"""What ``openapi.json`` describes; the schemas are made from the structs themselves."""
+"""The structs that ``openapi.json`` describes; the schemas are made from the structs themselves."""
 
 
 def agent_view(agent: Agent) -> AgentView:
@@ -188,7 +240,8 @@ async def view_of(control: Control, run: str) -> RunView:
     state = await control.state(run)
     questions = [await _asked(control, run, position) for position in state.questions]
     below, now = await runs_below(control.store, state), await control.store.now()
-    return RunView(**viewed(state, now, questions), **accounted(state, below))
+    since = await control.undriven_since(state)
+    return RunView(**viewed(state, now, questions, since), **accounted(state, below))
 
 
 async def _asked(control: Control, run: str, position: int) -> Asked:
@@ -198,7 +251,7 @@ async def _asked(control: Control, run: str, position: int) -> Asked:
 
 
 def delivery_of(run: str, position: int, delivery: Delivery) -> DeliveryView:
-    """What became of a verb."""
+    """Return the delivery receipt of a verb, as it is shown."""
     return DeliveryView(run, position, delivery.verb, delivery.status, delivery.at)
 
 

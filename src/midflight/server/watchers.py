@@ -1,4 +1,4 @@
-"""Who wants to hear that there is something new."""
+"""A set of watchers that are woken when there is something new."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Watchers:
-    """Each is a call that takes no time: it only wakes somebody who then looks."""
+    """The watchers of one thing. Each is a call that takes no time: it only wakes a task."""
 
     __slots__ = ("_stirs",)
 
@@ -24,10 +24,10 @@ class Watchers:
             del self._stirs[stir]
 
     def stir(self) -> None:
-        """There is something new."""
-        for stir in tuple(self._stirs):  # who hears of it may leave, or bring somebody
+        """Wake all watchers: there is something new."""
+        for stir in tuple(self._stirs):  # a watcher that is woken may leave, or add another one
             stir()
 
     def __bool__(self) -> bool:
-        """Whether anybody is there."""
+        """Return whether there is any watcher."""
         return bool(self._stirs)

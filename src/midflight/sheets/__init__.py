@@ -1,4 +1,4 @@
-"""What a front door shows: sheets of runs and threads, folded from records, and how they change.
+"""Sheets of runs and threads, which front doors show: folded from records, with their changes.
 
 ``RunBook`` and ``ThreadBook`` take the records of a journal one by one and give a sheet; ``patch``
 tells what has changed from one to the next. No server is needed for any of it.

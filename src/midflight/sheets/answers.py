@@ -1,15 +1,19 @@
 """A question's JSON Schema: the answers that can be picked, what it is about, values in words.
 
-How that is laid out is the door's: lines in a terminal, buttons in a chat, words by voice.
+Each front door lays it out in its own way: lines in a terminal, buttons in a chat, words by voice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from midflight.errors import DOTS
+from midflight.sheets.exact import exactly, name_exactly, value_exactly
+from midflight.tools.secret import MARK
 
 
 class Pick(Struct, frozen=True):
@@ -36,7 +40,7 @@ def alternatives(schema: Any) -> list[Any]:
 
 
 def labels_of(schema: Any) -> Mapping[str, Any]:
-    """What the asker calls its answers."""
+    """Return the labels that the asker gave to answers; empty if there are none."""
     labels = schema.get("x-labels") if isinstance(schema, dict) else None
     return labels if isinstance(labels, dict) else {}
 
@@ -58,17 +62,48 @@ def _pick(value: Any, words: Any) -> Pick:
     return Pick(value, name, str(words or ""))
 
 
-def facts(details: Any) -> list[str]:
-    """What a question is about, one fact each; arguments of a call by their names."""
+def about(schema: Any) -> list[str]:
+    """Return lines that tell what a question is about: its tool, if any, and each of its facts."""
+    return [f"{name}: {value}" if name else value for name, value in all_facts(schema)]
+
+
+def all_facts(schema: Any) -> list[tuple[str, str]]:
+    """Return the same as names and values, whole and with nothing in them hidden."""
+    if not isinstance(schema, dict):
+        return []
+    details, tool, names = (schema.get(f"x-{name}") for name in ("details", "tool", "names"))
+    told = isinstance(details, dict) and "tool" in details
+    called = [("tool", exactly(tool))] if isinstance(tool, str) and tool and not told else []
+    return [*called, *facts(details, names if isinstance(names, list) else ())]
+
+
+def facts(details: Any, names: Sequence[Any] = ()) -> list[tuple[str, str]]:
+    """Return the facts of a question as names and values; a call's arguments by their ``names``."""
     match details:
         case None:
             return []
         case {"args": list(args), "kwargs": dict(kwargs)} if len(details) == 2:
-            return [*map(written, args), *facts(kwargs)]
+            places = (f"argument {number + 1}" for number in range(len(args)))
+            known = [*names, *list(places)[len(names) :]]
+            by_place = (_fact(name, value) for name, value in zip(known, args, strict=False))
+            return [*by_place, *facts(kwargs)]
         case dict():
-            return [f"{name}: {written(value)}" for name, value in details.items()]
+            return [_fact(name, value) for name, value in details.items()]
         case _:
-            return [written(details)]
+            return [("", value_exactly(_dotted(details)))]
+
+
+def _fact(name: object, value: Any) -> tuple[str, str]:
+    return name_exactly(str(name)), value_exactly(_dotted(value))
+
+
+def _dotted(value: Any) -> Any:
+    """The value as it is shown: a secret, of which a journal has only the name, as dots."""
+    if isinstance(value, dict):
+        if set(value) == {MARK}:
+            return DOTS
+        return {key: _dotted(part) for key, part in value.items()}
+    return [_dotted(part) for part in value] if isinstance(value, list) else value
 
 
 def written(value: Any) -> str:

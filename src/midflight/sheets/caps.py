@@ -1,4 +1,4 @@
-"""Which caps would let a run go on, and how high: what a form or a command begins with."""
+"""Proposes higher caps that would let a run go on: a form or a command begins with them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ GROW: Final = 2  # a cap that is reached is offered twice as high
 
 
 def raised(sheet: RunView) -> dict[str, float]:
-    """Caps that would let it go on for as long again: of what holds it, or is nearly reached.
+    """Return caps that would let a run go on for as long again.
 
-    No others: who sends it as it is raises what stops the run, and nothing besides.
+    These are the cap that holds the run, or else those that are nearly reached. There are no
+    others: a person who sends the form as it is raises what stops the run, and nothing besides.
     """
     return _raised(sheet.limits, sheet.meters, sheet.questions)
 
 
 def raised_of(state: RunState, now: float) -> dict[str, float]:
-    """The same of a run of which there is no sheet at hand."""
+    """Return the same as ``raised``, for a run without a sheet at hand."""
     return _raised(state.limits, meters(state, now), state.questions.values())
 
 
@@ -33,7 +34,7 @@ def typed(cap: float) -> str:
 
 
 def holding(asked: Iterable[Asked | Question]) -> str:
-    """What the run says of the cap that holds it, which begins with its name; or nothing."""
+    """Return the message about the cap that holds the run, which begins with its name; or ""."""
     return next((one.message for one in asked if one.kind == CAP), "")
 
 

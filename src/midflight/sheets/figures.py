@@ -23,7 +23,7 @@ def clock(seconds: float) -> str:
 
 
 def money(usd: float) -> str:
-    """Dollars; a little is not nothing."""
+    """Return an amount in dollars; one that would round to nothing is shown as ``<$0.01``."""
     return "<$0.01" if 0 < usd < 0.005 else f"${usd:.2f}"
 
 
@@ -55,25 +55,25 @@ def cap_words(meter: Meter, spent: Spent) -> str:
 
 
 def elapsed(sheet: RunSheet, now: float) -> float:
-    """Seconds in motion, also those of the stretch that it is in."""
-    moving = max(0.0, now - sheet.updated_at) if sheet.moving_since is not None else 0.0
-    return sheet.spent.seconds + moving
+    """Return a run's seconds in motion, up to now while it moves and somebody drives it."""
+    ticks = sheet.moving_since is not None and sheet.undriven_since is None
+    return sheet.spent.seconds + (max(0.0, now - sheet.updated_at) if ticks else 0.0)
 
 
 def nearest(sheet: RunSheet, now: float) -> Meter | None:
-    """The cap that is fullest, of equal ones that on money; time goes on by itself."""
+    """Return the fullest cap, if any, with the time up to now; of equal ones the cap on money."""
     running = elapsed(sheet, now)
     meters = [replace(one, used=running) if one.name == "seconds" else one for one in sheet.meters]
     return max(meters, key=lambda one: (one.share, one.name == "usd"), default=None)
 
 
 def is_near(meter: Meter | None) -> bool:
-    """Whether it is to be marked: from here on the run itself is warned."""
+    """Return whether a cap is to be marked as near: from here on the run itself is warned."""
     return meter is not None and meter.share >= WARN_AT
 
 
 def spent_words(sheet: RunSheet) -> str:
-    """Money where it is known or capped, else tokens, against the cap; nothing if there is none."""
+    """Return the money spent where it is known or capped, else the tokens, with the cap if any."""
     name, spent = _unit(sheet), sheet.spent
     used, cap = getattr(spent, name), getattr(sheet.limits, name)
     if cap is not None:
@@ -84,7 +84,7 @@ def spent_words(sheet: RunSheet) -> str:
 
 
 def spending(sheet: RunSheet, now: float) -> str:
-    """What was spent; and the cap that is nearest, if that is another one.
+    """Return what was spent in words, and the nearest cap if that is a cap on something else.
 
     While no cap is half full, the one on what is shown anyway says enough: a line has little room.
     """
@@ -106,5 +106,5 @@ def _noun(name: str, number: float) -> str:
 
 
 def _seconds(number: float) -> str:
-    """Whole ones, as a clock counts; of the first one its tenths."""
+    """Return whole seconds, rounded down as a clock does; below one second its tenths."""
     return f"{int(number * 10) / 10:g}" if number < 1 else str(int(number))

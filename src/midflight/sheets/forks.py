@@ -1,4 +1,4 @@
-"""From where a run that has ended would be tried again: one rule for whoever offers it."""
+"""Finds the step from which an ended run would be tried again: one rule for all front doors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on a run's timeline beside its steps: who interfered, what held it, what it asked."""
+"""Marks on a run's timeline beside its steps: who interfered, what held it, what it asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIFTED: Final = {Cause.PARKED: "Came back", Cause.DRAIN: "Its server is back"}
 
 
 def mark_of(record: Recorded, *, before: RunState) -> Mark | None:
-    """What a record means on the timeline, given how the run stood before it."""
+    """Return the mark of a record on the timeline, if any; ``before`` is the state before it."""
     event = record.event
     if isinstance(event, e.DriverClaimed) and not before.driver:
         return None  # its last driver has left in good order

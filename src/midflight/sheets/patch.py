@@ -61,7 +61,10 @@ def _differ_by_name(
 
 
 def _differ_by_place(old: Sequence[Any], new: Sequence[Any], path: str, found: list[Op]) -> None:
-    """What both begin and end with stays; between them places are changed, removed or added."""
+    """Compare two lists place by place: their common beginning and end stay.
+
+    Between these, places are changed, removed or added.
+    """
     shorter = min(len(old), len(new))
     first = 0
     while first < shorter and (old[first] is new[first] or old[first] == new[first]):

@@ -8,13 +8,16 @@ from typing import Any, Final
 from msgspec import structs
 
 from midflight.kernel import events as e
-from midflight.kernel.fold import advance
+from midflight.kernel.fold import SIGNS_OF_LIFE, advance
 from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.receipt import Receipt
 from midflight.kernel.record import Event, Recorded
 from midflight.kernel.state import RunState
+from midflight.kernel.timing import needs_driver
 from midflight.sheets.forks import fork_from
 from midflight.sheets.marks import mark_of
-from midflight.sheets.shapes import Asked, Background, Change, Mark, RunSheet
+from midflight.sheets.shapes import Asked, Background, Change, Mark, RunNews, RunSheet, StepSheet
+from midflight.sheets.standing import without_driver
 from midflight.sheets.steps import Steps
 from midflight.sheets.view import accounted, asked, viewed
 from midflight.sheets.words import short, summary
@@ -31,7 +34,7 @@ BESIDE: Final = {
     e.TimerCleared,
     e.StateSaved,
 }
-"""What changes neither an effect nor what a verb would do."""
+"""Events that change no effect and not what a verb would do, unless they take an effect over."""
 
 
 class RunBook:
@@ -49,6 +52,8 @@ class RunBook:
         self._accounted: dict[str, Any] = {}
         self._result = ""
         self._ended_at: float | None = None
+        self._told = (0, 0)  # marks and changes that ``news`` has given
+        self._undriven_since: float | None = None
 
     @property
     def children(self) -> tuple[str, ...]:
@@ -57,16 +62,27 @@ class RunBook:
 
     @property
     def texts(self) -> list[Delta]:
-        """What open steps have said so far, as far as it is on record."""
+        """The text that open steps have said so far, as far as it is on record."""
         return list(self._texts.values())
+
+    def knows(self, step: str) -> bool:
+        """Return whether this step has begun, as far as the journal says."""
+        return self._steps.knows(step)
+
+    def undriven(self, since: float | None) -> bool:
+        """Note since when nobody drives it, which no record says; whether that is news."""
+        before, self._undriven_since = self._undriven_since, since
+        return before != since
 
     def take(self, record: Recorded) -> None:
         """Fold one more record."""
         event, state = record.event, self.state
+        if type(event) in SIGNS_OF_LIFE:
+            self._undriven_since = None
         mark = mark_of(record, before=state)
         self._note_change(event, record.at)
         advance(state, record)
-        if type(event) not in BESIDE:
+        if type(event) not in BESIDE or getattr(event, "earlier", None) is not None:
             self._accounted = {}
         self._steps.take(record, state)
         self._curve.take(record.at, state)
@@ -102,9 +118,10 @@ class RunBook:
         self._ended_at = (self._ended_at or record.at) if self.state.phase in ENDS else None
 
     def _note_change(self, event: Event, at: float) -> None:
-        """A redirect that another one replaces before it was heard has changed nothing."""
+        """Note a redirect; one that another replaces before the run has heard it is dropped."""
         if isinstance(event, e.RedirectRequested):
-            self._changes = [change for change in self._changes if change.applied]
+            if self._changes and not self._changes[-1].applied:
+                self._changes.pop()
             change = Change(at, event.who.by, self.state.brief, event.text, applied=False)
             self._changes.append(change)
         elif isinstance(event, e.RedirectDelivered) and self._changes:
@@ -117,30 +134,64 @@ class RunBook:
         text = said[: event.offset] + event.text
         self._texts[event.step] = Delta(self.state.journal, event.step, event.attempt, 0, text)
 
+    def news(self) -> RunNews:
+        """Return what has come or changed since the last call, and every open question.
+
+        Its cost does not grow with the length of the run, so a follower may ask after each record.
+        """
+        marks, changes = self._told
+        ready = [change for change in self._changes[changes:] if change.applied]
+        self._told = (len(self._marks), changes + len(ready))
+        return RunNews(self._steps.changed(self.state), self._marks[marks:], ready, self._open())
+
+    def outline(self) -> RunSheet:
+        """Return the sheet without what grows with the run, for a picture that is drawn often.
+
+        It has the steps that have not settled and what is planned. Settled steps, marks, the
+        receipt and what each verb would do are left out.
+        """
+        empty = Receipt(self.state.journal, self.state.phase, (), ())
+        left_out = {"preview": {}, "receipt": empty, "marks": [], "fork_from": None}
+        return self._sheet({}, self._steps.unsettled(self.state), left_out)
+
     def sheet(self, rows: Mapping[str, Row] | None = None) -> RunSheet:
-        """How it stands; ``rows`` tell how the runs stand that it has begun."""
-        state, known = self.state, rows or {}
+        """Make the sheet of the run as it stands; ``rows`` are those of the runs it has begun."""
+        state = self.state
         self._accounted = self._accounted or accounted(state)
-        by = state.ended_by.by if state.ended_by is not None and not state.alive else ""
         steps = self._steps.sheets(state)
-        failed = self._steps.failed if state.phase is Phase.FAILED else ""
+        forks = fork_from(state.phase, steps, self._failed())
+        growing = self._accounted | {"marks": list(self._marks), "fork_from": forks}
+        return self._sheet(rows or {}, steps, growing)
+
+    def _sheet(
+        self, rows: Mapping[str, Row], steps: list[StepSheet], growing: dict[str, Any]
+    ) -> RunSheet:
+        state = self.state
+        undriven = self._undriven_since if needs_driver(state) else None
+        if undriven is not None:
+            steps = [without_driver(step, undriven) for step in steps]
+        by = state.ended_by.by if state.ended_by is not None and not state.alive else ""
         return RunSheet(
-            **viewed(state, state.at, [self._asked[position] for position in state.questions]),
-            **self._accounted,
+            **viewed(state, state.at, self._open(), undriven),
+            **growing,
             position=state.relevant,
             moving_since=state.moving_since,
             steps=steps,
             done=state.done,
             changes=list(self._changes),
-            marks=list(self._marks),
             spend=list(self._curve.points),
-            background=[_now(child, known.get(run)) for run, child in self._children.items()],
+            background=[_now(child, rows.get(run)) for run, child in self._children.items()],
             result=self._result if state.phase is Phase.DONE else "",
             ended_at=self._ended_at,
             ended_by=by,
-            failed_step=failed,
-            fork_from=fork_from(state.phase, steps, failed),
+            failed_step=self._failed(),
         )
+
+    def _open(self) -> list[Asked]:
+        return [self._asked[position] for position in self.state.questions]
+
+    def _failed(self) -> str:
+        return self._steps.failed if self.state.phase is Phase.FAILED else ""
 
 
 class Curve:
@@ -168,7 +219,7 @@ class Curve:
 
 
 def _now(child: Background, row: Row | None) -> Background:
-    """With what its own row says, which is newer than what this run has heard, but for an end."""
+    """Return a child as its own row tells of it, unless only its parent knows that it has ended."""
     if row is None or row.journal != child.run:
         return child
     if child.ended_at is not None and row.phase not in ENDS:

@@ -1,8 +1,10 @@
-"""What a page shows of a run, of a thread and of the list of runs: plain structs.
+"""Plain structs that a page shows of a run, of a thread and of the list of runs.
 
-A sheet follows from the records of its journal alone, so that whoever folds them gets the same one.
+A sheet follows from the records of its journal, so that everybody who folds them gets the same one;
+only whether its driver lives is asked of the store.
 Times are those of the store. What goes on by itself (seconds in motion, a countdown) is left to the
-reader's clock: seconds are counted up to ``updated_at``, and go on while ``moving_since`` is set.
+reader's clock: seconds are counted up to ``updated_at``, and go on while ``moving_since`` is set
+and ``undriven_since`` is not.
 """
 
 from __future__ import annotations
@@ -43,12 +45,16 @@ class Asked(Struct, frozen=True):
     about: int = 0
     expires_at: float | None = None
     answerers: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()  # what it is about, whole, as every door shows it
 
 
 class RunView(Struct, frozen=True):
     """A run as it is at position ``head``, what each verb would do, and what it has done so far.
 
     ``meters`` has one entry for each cap that is set, with what calls in flight have reserved.
+    ``reads_messages`` says that it is known to read messages while it works; if not, nobody knows.
+    ``undriven_since`` is set where the run needs a driver and has none that lives: nothing happens,
+    and its clock stands still.
     """
 
     run: str
@@ -78,6 +84,8 @@ class RunView(Struct, frozen=True):
     error: str
     preview: dict[str, Offer]
     receipt: Receipt
+    undriven_since: float | None = None
+    reads_messages: bool = False
 
 
 class UnreadMessage(Struct, frozen=True):
@@ -185,6 +193,19 @@ class RunSheet(RunView, frozen=True, kw_only=True):
     fork_from: ForkFrom | None
 
 
+class RunNews(Struct, frozen=True):
+    """The parts of a run's sheet that have come or changed since a follower last asked.
+
+    ``steps`` have begun or changed, ``marks`` are new, and so are the ``changes`` of the brief that
+    the run was told of. ``questions`` are all that are open.
+    """
+
+    steps: list[StepSheet]
+    marks: list[Mark]
+    changes: list[Change]
+    questions: list[Asked]
+
+
 class ThreadSheet(Struct, frozen=True):
     """A conversation. ``hosted`` says whether an agent answers here whatever runs."""
 
@@ -218,5 +239,6 @@ WORDS: Final = {
     "undone": "Undone",
     "undo_failed": "Could not undo",
     "kept": "Kept",
+    "lost": "Cut off",
 }
 """The states of a step, and what a person reads."""

@@ -1,24 +1,27 @@
-"""How a step stands, from what the journal says about it and how its run stands."""
+"""The status of a step, from what the journal says about it and from the state of its run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from midflight.kernel.identities import RETRY
+from msgspec import structs
+
+from midflight.kernel.identities import RETRY, SETTLE
 from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.state import Attempt, RunState
+from midflight.kernel.state import NOT_SEEN, Attempt, RunState
 from midflight.sheets.shapes import WORDS, StepSheet
 from midflight.sheets.words import short, stopped
 
 HELD: Final = frozenset({Phase.PAUSING, Phase.PAUSED, Phase.WAITING})
 Stand = tuple[str, str]
 """The state of a step, and its word."""
+UNDO_WANTED: Final = "Undo asked for"  # after the end; true whether anybody works on it or not
 
 
 @dataclass(slots=True)
 class Entry:
-    """What the journal says about one step."""
+    """One step as the journal tells of it."""
 
     id: str
     position: int
@@ -46,7 +49,7 @@ class Entry:
 
 
 def failed(entry: Entry) -> bool:
-    """Whether it was tried and has no result, or none that anybody knows."""
+    """Return whether a step was tried and has no result, or none that anybody knows."""
     return entry.outcome in {Outcome.FAILED, Outcome.NOT_DONE, Outcome.UNKNOWN}
 
 
@@ -82,12 +85,12 @@ def sheet(entry: Entry, state: RunState, question: int) -> StepSheet:
         and attempt is not None
         and attempt.can_be_stopped,
         result_at=entry.result_at,
-        until=until if until is not None else state.timers.get(f"{RETRY}{entry.id}"),
+        until=until if until is not None else _until(entry, state),
     )
 
 
 def _stand(entry: Entry, attempt: Attempt | None, state: RunState, question: int) -> Stand:
-    """Where it is now: what is going on first, then how its last try has ended."""
+    """Return the status of a step: what is going on counts first, then how its last try ended."""
     if entry.attempt in state.open and state.alive:
         return _retry(entry) if entry.retries else _worded("running")
     if question:
@@ -95,6 +98,8 @@ def _stand(entry: Entry, attempt: Attempt | None, state: RunState, question: int
     if not state.alive and entry.outcome is None:
         touched = entry.attempt in state.open and entry.effect.touches_world
         return ("failed", "Not known") if touched else _worded("cancelled")
+    if f"{SETTLE}{entry.attempt}" in state.timers:
+        return "retrying", NOT_SEEN.capitalize()
     if f"{RETRY}{entry.id}" in state.timers:
         return _retry(entry)
     if entry.id in state.windows:
@@ -102,6 +107,12 @@ def _stand(entry: Entry, attempt: Attempt | None, state: RunState, question: int
     if entry.left and entry.outcome is None:
         return "skipped", "Not waited for"
     return _ended(entry, attempt, state)
+
+
+def _until(entry: Entry, state: RunState) -> float | None:
+    """Return the time at which a step is looked up again or tried again; None if it is not."""
+    looked_up = state.timers.get(f"{SETTLE}{entry.attempt}")
+    return state.timers.get(f"{RETRY}{entry.id}") if looked_up is None else looked_up
 
 
 def _ended(entry: Entry, attempt: Attempt | None, state: RunState) -> Stand:
@@ -122,6 +133,8 @@ def _done(attempt: Attempt | None, state: RunState) -> Stand:
         return _worded("done")
     if attempt.undo:
         return _worded("undoing")
+    if not state.alive and attempt.position in state.still_to_undo:
+        return "undoing", UNDO_WANTED
     if attempt.undone is not None:
         return _worded("undone" if attempt.undone else "undo_failed")
     stopped = state.phase in {Phase.CANCELLED, Phase.KILLED}
@@ -129,14 +142,14 @@ def _done(attempt: Attempt | None, state: RunState) -> Stand:
 
 
 def _broken_off(entry: Entry, state: RunState) -> Stand:
-    """Not begun, or ended by a pause, a redirect or a cancel before it had a result."""
+    """Return the status of a step that was not begun, or that a stop ended without a result."""
     if not state.alive or state.phase is Phase.CANCELLING or entry.course < state.course:
         return _worded("cancelled")
     return _worded("paused" if state.phase in HELD else "queued")
 
 
 def stand_of_plan(state: RunState, first: bool, asks: bool) -> Stand:
-    """How a step stands that is only planned; the ``first`` of them is next."""
+    """Return the status of a step that is only planned; the ``first`` of them is next."""
     if not state.alive:
         return _worded("skipped" if state.phase is Phase.DONE else "cancelled")
     if not first or state.phase in {Phase.QUEUED, Phase.CANCELLING}:
@@ -144,6 +157,16 @@ def stand_of_plan(state: RunState, first: bool, asks: bool) -> Stand:
     if state.phase is Phase.WAITING or asks:
         return _worded("waiting")
     return _worded("paused" if state.phase in HELD else "running")
+
+
+def without_driver(step: StepSheet, since: float) -> StepSheet:
+    """Return the sheet of a step whose run nobody drives: a step under way is shown as cut off."""
+    if step.status not in {"running", "retrying", "undoing"} or step.word == UNDO_WANTED:
+        return step
+    if not step.position:  # only planned
+        return structs.replace(step, status="queued", word=WORDS["queued"])
+    seconds = max(0.0, since - step.started_at) if step.started_at is not None else None
+    return structs.replace(step, status="lost", word=WORDS["lost"], seconds=seconds)
 
 
 def _retry(entry: Entry) -> Stand:

@@ -27,11 +27,11 @@ class ThreadBook:
         self._lines.take(record)
 
     def line(self, position: int) -> Line | None:
-        """What the record at a position says to a reader, if anything."""
+        """Return the line that a reader sees for the record at a position, if there is one."""
         return self._lines.at(position)
 
     def sheet(self, rows: Iterable[Row] = (), todos: Iterable[TodoOffer] = ()) -> ThreadSheet:
-        """How it stands; the rows of its runs and what its todos cost are in other journals."""
+        """Make the sheet of the thread as it stands; ``rows`` and ``todos`` need other journals."""
         state = self.state
         return ThreadSheet(
             thread=state.journal,

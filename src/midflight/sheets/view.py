@@ -1,8 +1,10 @@
-"""How a run or a thread stands, put together from its state."""
+"""Views of a run or a thread as it stands, put together from its state."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
 
 from midflight.control import offers
 from midflight.kernel.events import QuestionOpened
@@ -14,6 +16,8 @@ from midflight.kernel.record import NULL
 from midflight.kernel.state import Attempt, RunState, Spent
 from midflight.kernel.status import status
 from midflight.kernel.thread import ThreadState
+from midflight.kernel.timing import seconds_in_motion
+from midflight.sheets.answers import all_facts
 from midflight.sheets.shapes import Asked, InFlight, UnreadMessage
 
 
@@ -22,8 +26,11 @@ def accounted(state: RunState, below: Below = NOT_AT_HAND) -> dict[str, Any]:
     return {"preview": offers(state, below), "receipt": receipt(state)}
 
 
-def viewed(state: RunState, now: float, questions: list[Asked]) -> dict[str, Any]:
+def viewed(
+    state: RunState, now: float, questions: list[Asked], undriven_since: float | None = None
+) -> dict[str, Any]:
     """The other fields of ``RunView``, as of a time."""
+    alone = undriven_since is not None
     return {
         "run": state.journal,
         "head": state.head,
@@ -36,34 +43,35 @@ def viewed(state: RunState, now: float, questions: list[Asked]) -> dict[str, Any
         "fork_of": state.fork_of,
         "mode": state.mode,
         "phase": state.phase,
-        "status": status(state, now),
+        "status": status(state, now, alone=alone),
         "holds": sorted(state.holds),
         "human": state.human,
         "created_at": state.created_at,
         "updated_at": state.at,
         "plan": state.plan,
         "limits": state.limits,
-        "spent": _spent(state, now),
-        "meters": meters(state, now),
+        "spent": _spent(state, now, alone),
+        "meters": meters(state, now, alone=alone),
         "questions": questions,
         "in_flight": [_in_flight(attempt) for attempt in state.open.values()],
         "children": dict(state.children),
         "notices": list(state.notices),
         "error": state.error,
+        "undriven_since": undriven_since,
+        "reads_messages": state.reads_messages,
     }
 
 
-def _spent(state: RunState, now: float) -> Spent:
-    """With the seconds of the stretch that it is in."""
+def _spent(state: RunState, now: float, alone: bool) -> Spent:
+    """Return what the run has spent, with its seconds in motion counted up to now."""
     spent = state.spent
-    running = max(0.0, now - state.moving_since) if state.moving_since is not None else 0.0
     return Spent(
         spent.steps,
         spent.tool_calls,
         spent.tokens,
         spent.usd,
         spent.unpriced,
-        spent.seconds + running,
+        seconds_in_motion(state, now, alone=alone),
     )
 
 
@@ -77,6 +85,7 @@ def asked(position: int, event: QuestionOpened) -> Asked:
         about=event.about,
         expires_at=event.expires_at,
         answerers=event.answerers,
+        facts=tuple(all_facts(msgspec.json.decode(event.schema or NULL))),
     )
 
 
@@ -84,7 +93,7 @@ def _in_flight(attempt: Attempt) -> InFlight:
     return InFlight(
         position=attempt.position,
         name=attempt.name,
-        noun=attempt.noun,
+        noun=attempt.label,
         effect=attempt.effect,
         irreversible=attempt.irreversible,
         can_be_stopped=attempt.can_be_stopped,
@@ -92,7 +101,7 @@ def _in_flight(attempt: Attempt) -> InFlight:
 
 
 def unread(talk: ThreadState) -> list[UnreadMessage]:
-    """What nobody has read yet."""
+    """Return the messages of a thread that no run has read yet."""
     return [
         UnreadMessage(m.position, m.text, m.who.by, m.who.role, m.choice, m.at)
         for m in talk.unread.values()

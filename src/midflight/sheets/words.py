@@ -19,7 +19,7 @@ STOPPED: Final = {
     "aborted: killed": "Stopped by the kill switch",
     "aborted: stopped by a person": "Stopped by a person",
 }
-"""What a journal says of calls that somebody ended, in words for people."""
+"""The errors of calls that somebody ended, as a journal has them -> in words for people."""
 
 
 def short(text: str, width: int = WIDTH) -> str:
@@ -34,7 +34,7 @@ def stopped(error: str) -> str:
 
 
 def summary(result: Raw, blob: Blob | None = None) -> str:
-    """What a step has returned, as far as one line can say it."""
+    """Return the result of a step in one line; a large one only by its size."""
     if blob is not None:
         return f"{_size(blob.size)}, on record"
     raw = bytes(result)

@@ -6,8 +6,8 @@ Three ways in, and only the first compares positions:
 * ``submit``: a *request* or a *fact*, decided inside the transaction by a pure function;
 * ``kill``: the operator's switch, one transaction over everything in scope.
 
-Nothing here returns a bare length: whoever wants to decide must fold, and what they folded tells
-them where they are. Reading the length apart from the events once broke the kill switch.
+Nothing here returns a bare length: a caller that wants to decide must fold, and the folded state
+has the position. Reading the length apart from the events once broke the kill switch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from midflight.audit.chain import Head, Link
+from midflight.audit.record import Deed
 from midflight.kernel.decide import Switch
 from midflight.kernel.machine import State
 from midflight.kernel.phases import Phase
@@ -25,7 +27,7 @@ from midflight.kernel.record import Event, Recorded, Who
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
 from midflight.stores.movements import Movements
-from midflight.stores.voices import Voices
+from midflight.stores.voices import LiveCall, Voices
 
 PAGE: Final = 500
 """Events read at a time: a page decodes in about a millisecond, so no loop stalls for long."""
@@ -59,7 +61,7 @@ class Append(Struct, frozen=True, gc=False):
 
 
 class View(Struct, frozen=True):
-    """What a ``decide`` function may look at, all of it as of one moment under lock."""
+    """The view that a ``decide`` function gets, all of it as of one moment under lock."""
 
     states: Mapping[str, State]
     switches: tuple[Switch, ...]
@@ -68,7 +70,7 @@ class View(Struct, frozen=True):
 
 
 class Draft(Struct, frozen=True):
-    """What a ``decide`` function wants appended, and anything it wants to tell its caller."""
+    """The events that a ``decide`` function wants appended, and a note for its caller."""
 
     events: Mapping[str, Sequence[Event]] = {}
     note: Any = None
@@ -90,7 +92,8 @@ class Submit(Struct, frozen=True):
     """A request: the journals it is about, and how it is decided.
 
     ``scopes`` are the kill switches to read under lock, ``leases`` the drivers whose death matters.
-    Journals in ``new`` may not exist yet.
+    Journals in ``new`` may not exist yet. ``audit`` is recorded in the same transaction if anything
+    is appended; otherwise the caller records what became of it.
     """
 
     id: str
@@ -99,17 +102,18 @@ class Submit(Struct, frozen=True):
     scopes: tuple[str, ...] = ()
     leases: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
+    audit: Deed | None = None
 
 
 class Committed(Struct, frozen=True):
-    """What is on disk now. ``repeated`` when an earlier call under this id had done it."""
+    """An append that is on disk; ``repeated`` if an earlier call under this id has written it."""
 
     records: tuple[Recorded, ...]
     note: Any = None
     repeated: bool = False
 
     def position(self, journal: str) -> int:
-        """Where this append ends in ``journal``: an acknowledgement is a position."""
+        """Return the position where this append ends in ``journal``: it is the acknowledgement."""
         return max(r.position for r in self.records if r.journal == journal)
 
 
@@ -122,7 +126,11 @@ class Killing(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """The read model of a journal, written in the same transaction as its events."""
+    """The read model of a journal, written in the same transaction as its events.
+
+    ``undriven`` is not stored: a control that lists runs says by it that a run which has begun and
+    needs a driver has none that lives.
+    """
 
     journal: str
     kind: str
@@ -142,10 +150,15 @@ class Row(Struct, frozen=True):
     steps: int = 0
     tokens: int = 0
     usd: float = 0.0
+    undriven: bool = False
+
+
+STORED: Final = Row.__struct_fields__[:-1]
+"""The fields of a row that a store keeps, in the order of its columns."""
 
 
 class Query(Struct, frozen=True):
-    """Which rows; all conditions must hold. Newest first, ``before`` an id for the next page."""
+    """A search for rows that meet all conditions, newest first; ``before`` is for the next page."""
 
     kind: str = "run"
     phases: tuple[Phase, ...] = ()
@@ -158,7 +171,7 @@ class Query(Struct, frozen=True):
 
     @property
     def words(self) -> list[str]:
-        """What is searched for: each in the title or in the first brief.
+        """The words of the search; each must be in the title or in the first brief.
 
         The case of the letters A to Z does not count, in every store alike.
         """
@@ -174,7 +187,7 @@ def ascii_lower(text: str) -> str:
 
 
 class Purged(Struct, frozen=True):
-    """How many journals and blobs were removed."""
+    """The numbers of journals and blobs that a purge has removed."""
 
     runs: int
     threads: int
@@ -182,23 +195,23 @@ class Purged(Struct, frozen=True):
 
 
 class Lease(Protocol):
-    """Proof that a driver lives. Whoever cannot hold it starts nothing."""
+    """Proof that a driver lives. A driver that cannot hold it starts nothing."""
 
     @property
     def driver(self) -> str:
-        """Whose lease it is."""
+        """The id of the driver that has this lease."""
 
     @property
     def held(self) -> bool:
-        """Whether it is safe to start something now."""
+        """True while it is safe for the driver to start something."""
 
     @property
     def proven(self) -> bool:
-        """Whether a driver whose lease is gone is surely dead, and not only out of reach."""
+        """True if a driver whose lease is gone is surely dead, and not only out of reach."""
 
     @property
     def lock(self) -> int | None:
-        """The file that is locked for it, if any: whoever holds it open keeps the lease."""
+        """The file that is locked for it, if any: a process that holds it open keeps the lease."""
 
 
 class Watch(Protocol):
@@ -211,7 +224,7 @@ class Watch(Protocol):
         """Also watch this one."""
 
     def ready(self) -> list[Recorded]:
-        """What was published here already, without waiting; it is not yielded again."""
+        """Return records that are here already, without waiting; they are not yielded again."""
 
     def tap(
         self, hear: Callable[[Recorded], None], behind: Callable[[], None] | None = None
@@ -224,7 +237,7 @@ class Watch(Protocol):
         """
 
     async def catch_up(self) -> None:
-        """Read what is missing and give it to who taps; returns when nothing is."""
+        """Give missing records from the store to the ``hear`` of ``tap``, until none is missing."""
 
 
 class Delta(Struct, frozen=True, gc=False):
@@ -237,12 +250,18 @@ class Delta(Struct, frozen=True, gc=False):
     text: str
 
 
+class Began(Delta, frozen=True, gc=False):
+    """A read has begun, and perhaps says something. Only watchers that asked for it are told."""
+
+    call: LiveCall
+
+
 class LiveWatch(Protocol):
     """Events as by ``Watch``, and between them what steps say.
 
-    Who comes late, or comes back, first gets what open steps have said so far. What steps of other
-    processes say is heard at once on Postgres; elsewhere it comes with the journal, every two
-    seconds.
+    A watcher that comes late, or comes back, first gets what open steps have said so far. What
+    steps of other processes say is heard at once on Postgres; elsewhere it comes with the journal,
+    every two seconds.
     """
 
     def __aiter__(self) -> AsyncIterator[Recorded | Delta]:
@@ -250,6 +269,9 @@ class LiveWatch(Protocol):
 
     def add(self, journal: str, after: int) -> None:
         """Also watch this one."""
+
+    def hear_calls(self) -> None:
+        """Also be told of reads that begin, and of those under way (``Began``)."""
 
 
 class Store(Protocol):
@@ -293,7 +315,7 @@ class Store(Protocol):
         """Hold a driver's lease while inside."""
 
     async def lease_gone(self, driver: str) -> bool:
-        """Whether the driver is proven dead, or its time is over by the store's clock."""
+        """Return whether the driver is proven dead, or its time is over by the store's clock."""
 
     async def blob(self, digest: str) -> bytes:
         """A value that was too large for a row."""
@@ -305,14 +327,21 @@ class Store(Protocol):
         """As ``watch``, with what steps say in between."""
 
     def movements(self) -> AbstractAsyncContextManager[Movements]:
-        """Which journals move, also by other processes; hints, for who shows a list of runs."""
+        """Hear which journals move, also by other processes: hints, for a list of runs."""
+
+    def wanting(self) -> AbstractAsyncContextManager[Movements]:
+        """Hear which journals other processes have changed so that a run may want a driver.
+
+        These are hints, and not every store gives them: drivers look for such runs now and then
+        all the same.
+        """
 
     @property
     def voices(self) -> Voices:
-        """Where steps that are driven here say what they say."""
+        """The voices of the steps that are driven in this process."""
 
     async def ready(self) -> None:
-        """Raise what whoever appends now would hear, if it is known that nothing can be written."""
+        """Raise the error that an append would get, if it is known that nothing can be written."""
 
     async def now(self) -> float:
         """The store's clock, with which deadlines are compared."""
@@ -320,5 +349,18 @@ class Store(Protocol):
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """Remove runs that ended before a time, and threads that hold nothing else.
 
-        A run stays while one that was forked from it does.
+        A run stays while one that was forked from it does, or the run that has begun it. The audit
+        stays whole.
         """
+
+    async def audit(self, *deeds: Deed) -> None:
+        """Record what has happened apart from any journal. A deed that is known changes nothing.
+
+        Kills, releases and purges record themselves.
+        """
+
+    async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:
+        """Read up to ``limit`` records of the audit after a number."""
+
+    async def audit_head(self) -> Head:
+        """Return where the audit ends now."""

@@ -36,7 +36,7 @@ class Bell:
         self._hear()
 
     def close(self) -> None:
-        """On the loop, when nobody rings any more."""
+        """Close the bell; called on the loop, when nobody rings any more."""
         if _eventfd and self._handle >= 0:
             self._loop.remove_reader(self._handle)
             os.close(self._handle)

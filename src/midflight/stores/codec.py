@@ -34,6 +34,9 @@ _LARGE_FIELDS: Final = {
     for kind in EVENTS.values()
     if "blob" in kind.__struct_fields__
 }
+UNWRITABLE: Final = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""Errors for values such as half of a character, a number without end, or a circle."""
+
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Union[tuple(EVENTS.values())])  # noqa: UP007 - built at run time
 
@@ -90,7 +93,7 @@ def _texts(kind: type[Request]) -> tuple[str, ...]:
 def _body(journal: str, event: Event) -> bytes:
     try:
         return _encoder.encode(event)
-    except (UnicodeEncodeError, TypeError) as error:  # half of a character, or no data at all
+    except UNWRITABLE as error:
         raise _unreadable(journal, event, error) from None
 
 
@@ -98,7 +101,7 @@ def _check_read_back(journal: str, event: Event, body: bytes) -> None:
     """Refuse what nobody could read again: a caller's ``key=5`` would cost them their journal."""
     try:
         _decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _unreadable(journal, event, error) from None
 
 

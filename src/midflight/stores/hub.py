@@ -1,7 +1,7 @@
-"""Who watches what, in this process.
+"""The watchers of a store's journals in this process.
 
-The store publishes what it has committed before it acknowledges it, so whoever acts on a cancel
-has been told of it by the time the canceller is.
+The store publishes what it has committed before it acknowledges it, so a driver that has to act on
+a cancel is told of it before the person who cancelled is answered.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from midflight.stores.voices import Voice, Voices
 
 
 class Overheard(Protocol):
-    """Who passes on to other processes what steps say here."""
+    """Passes on to other processes what steps say here."""
 
     def spoke(self, voice: Voice) -> None:
-        """A step has said something."""
+        """Hear that a step has said something."""
 
     def ended(self, voice: Voice) -> None:
-        """It says nothing more."""
+        """Hear that a step says nothing more."""
 
     def listened(self, journal: str) -> None:
-        """Somebody listens to a run to which nobody did."""
+        """Hear that a run has its first listener in this process."""
 
     def unlistened(self, journal: str) -> None:
-        """Nobody does any more."""
+        """Hear that the last listener of a run has left."""
 
 
 class Hub:
@@ -90,7 +90,7 @@ class Hub:
         return LiveSubscription(self, read, cursors)
 
     def hear_of_all(self) -> Movements:
-        """Which journals move, whoever watches them, from the moment that it is entered."""
+        """Return a context in which all movements are noted, of watched and unwatched journals."""
         return Movements(self.movements.add, self.movements.discard)
 
     def join(self, journal: str, watcher: Subscription) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from typing import Self
 
+from midflight.audit.chain import Head, Link, linked
+from midflight.audit.record import Deed, body_of, deed
 from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
-from midflight.inputs import Clock, wall_clock
+from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator, scopes
 from midflight.kernel.events import Killed
 from midflight.kernel.facts import check_driver_name
@@ -15,6 +18,7 @@ from midflight.kernel.machine import State
 from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Recorded, Who
 from midflight.kernel.state import RunState
+from midflight.stores.auditing import of_kill, of_purge, of_release, of_request
 from midflight.stores.base import (
     PAGE,
     Append,
@@ -31,7 +35,7 @@ from midflight.stores.base import (
 from midflight.stores.codec import decode
 from midflight.stores.plan import Planned, draft_widening, kill_entries, killing, plan, summary
 from midflight.stores.purging import not_needed
-from midflight.stores.watched import Watched
+from midflight.stores.watched import Watched, closed
 
 
 class MemoryLease:
@@ -45,20 +49,40 @@ class MemoryLease:
 
 
 class MemoryStore(Watched):
-    """Forgets everything when the process ends, and otherwise behaves as the other stores do."""
+    """Forgets everything when the process ends, and otherwise behaves as the other stores do.
+
+    One that is made by itself stays open; ``MemoryStore.open`` closes it at the end of the block.
+    """
 
     def __init__(self, clock: Clock = wall_clock) -> None:
         super().__init__(self.read)
         self._clock = clock
+        self._closed = False
         self._journals: dict[str, list[Recorded]] = {}
         self._states: dict[str, State] = {}
         self._appends: dict[str, list[Recorded]] = {}
         self._blobs: dict[str, bytes] = {}
         self._switches: dict[str, Switch] = {}
         self._leases: set[str] = set()
+        self._audit: dict[str, Link] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, clock: Clock = wall_clock) -> AsyncIterator[Self]:
+        """Keep journals for as long as the block runs."""
+        store = cls(clock)
+        try:
+            yield store
+        finally:
+            store._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed()
 
     async def append(self, decision: Append) -> Committed:
         """See ``Store.append``."""
+        self._check_open()
         with self._forget_on_error() as touched:
             try:
                 planned = plan(decision, self._folded(decision), self._clock(), touched)
@@ -70,12 +94,16 @@ class MemoryStore(Watched):
 
     async def submit(self, request: Submit) -> Committed:
         """See ``Store.submit``."""
+        self._check_open()
         if known := self._appends.get(request.id):
             return Committed(tuple(known), repeated=True)
         decision, note, view = draft_widening(request, lambda more: self._view(request, more))
         with self._forget_on_error() as touched:
             planned = plan(decision, self._folded(decision), view.now, touched)
-            return Committed(self._commit(planned), note)
+            records = self._commit(planned)
+        if records and request.audit is not None:
+            self._record(of_request(request.audit, records))
+        return Committed(records, note)
 
     def _view(self, request: Submit, journals: Iterable[str]) -> View:
         return View(
@@ -87,24 +115,28 @@ class MemoryStore(Watched):
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """See ``Store.read``."""
+        self._check_open()
         if journal not in self._journals:
             raise JournalNotFound(journal)
         return self._journals[journal][after : after + limit]
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
+        self._check_open()
         found = (summary(state) for state in self._all())
         wanted = [row for row in found if _matches(row, query) and self._says(row, query.words)]
         return sorted(wanted, key=lambda row: row.journal, reverse=True)[: query.limit]
 
     async def row(self, journal: str) -> Row:
         """See ``Store.row``."""
+        self._check_open()
         if journal not in self._journals:
             raise JournalNotFound(journal)
         return summary(self._state(journal))
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
+        self._check_open()
         now, found = self._clock(), []
         for state in self._all():
             row = summary(state)
@@ -115,6 +147,7 @@ class MemoryStore(Watched):
 
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """See ``Store.kill``."""
+        self._check_open()
         require_operator(who, "kill")
         now = self._clock()
         entries = kill_entries(self._in_scope(scope), Killed(who=who, scope=scope))
@@ -122,23 +155,32 @@ class MemoryStore(Watched):
             decision = Append(f"kill:{scope}:{now}", entries)
             records = self._commit(plan(decision, self._states, now, touched))
         switch = self._switches.setdefault(scope, Switch(scope, who.by, now, reason))
-        return killing(switch, records)
+        done = killing(switch, records)
+        self._record(of_kill(deed("kill", scope, id=new_id(), who=who), done))
+        return done
 
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
+        self._check_open()
         require_operator(who, "release")
-        return self._switches.pop(scope, None) is not None
+        released = self._switches.pop(scope, None) is not None
+        asked = deed("release", scope, id=new_id(), who=who)
+        self._record(of_release(asked, released=released))
+        return released
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
+        self._check_open()
         return list(self._switches.values())
 
     async def ready(self) -> None:
         """See ``Store.ready``."""
+        self._check_open()
 
     @asynccontextmanager
     async def lease(self, driver: str) -> AsyncIterator[MemoryLease]:
         """See ``Store.lease``."""
+        self._check_open()
         check_driver_name(driver)
         if driver in self._leases:
             raise InvalidRequest(f"driver {driver} is alive already; take another name.")
@@ -152,27 +194,33 @@ class MemoryStore(Watched):
 
     async def lease_gone(self, driver: str) -> bool:
         """See ``Store.lease_gone``."""
+        self._check_open()
         return driver not in self._leases
 
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""
+        self._check_open()
         if digest not in self._blobs:
             raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
         return self._blobs[digest]
 
     async def now(self) -> float:
         """See ``Store.now``."""
+        self._check_open()
         return self._clock()
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""
+        self._check_open()
         states = self._all()
         runs = [s for s in states if isinstance(s, RunState)]
         ended = [s.journal for s in runs if s.phase in ENDS and s.at < ended_before]
         gone: list[str] = []
         while ended and (room := limit - len(gone)) > 0:
-            forks = [(s.journal, s.fork_of) for s in runs if s.fork_of and s.journal not in gone]
-            gone += not_needed(ended[:room], forks)
+            there = {s.journal for s in runs}.difference(gone)
+            forks = [(s.journal, s.fork_of) for s in runs if s.fork_of and s.journal in there]
+            begun = [(s.parent, s.journal) for s in runs if s.parent in there]
+            gone += not_needed(ended[:room], forks + begun)
             ended = ended[room:]
         for journal in gone:
             self._drop(journal)
@@ -196,7 +244,34 @@ class MemoryStore(Watched):
         orphans = [digest for digest in self._blobs if digest not in used]
         for digest in orphans:
             del self._blobs[digest]
-        return Purged(len(gone), len(threads), len(orphans))
+        purged = Purged(len(gone), len(threads), len(orphans))
+        if gone or threads:
+            self._record(of_purge(deed("purge", id=new_id()), purged, ended_before))
+        return purged
+
+    async def audit(self, *deeds: Deed) -> None:
+        """See ``Store.audit``."""
+        self._check_open()
+        for done in deeds:
+            self._record(done)
+
+    async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:
+        """See ``Store.audit_page``."""
+        self._check_open()
+        return list(self._audit.values())[after : after + limit]
+
+    async def audit_head(self) -> Head:
+        """See ``Store.audit_head``."""
+        self._check_open()
+        return self._head()
+
+    def _record(self, done: Deed) -> None:
+        if done.id not in self._audit:
+            self._audit[done.id] = linked(self._head(), body_of(done, self._clock()))
+
+    def _head(self) -> Head:
+        last = next(reversed(self._audit.values()), None)
+        return Head(last.number, last.digest) if last is not None else Head()
 
     def _commit(self, planned: Planned) -> tuple[Recorded, ...]:
         """Keep what a disk would give back, so that live equals replay here too."""
@@ -231,7 +306,7 @@ class MemoryStore(Watched):
         return self._states[journal]
 
     def _all(self) -> list[State]:
-        """What is written, and not what was only asked about or has been forgotten."""
+        """Return the states of all journals that have records."""
         return [self._state(journal) for journal in self._journals]
 
     def _folded(self, decision: Append) -> dict[str, State]:

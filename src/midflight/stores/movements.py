@@ -1,4 +1,4 @@
-"""Which journals move, anywhere in a store: for who shows a list of them.
+"""The names of journals that move, anywhere in a store: for a list of runs.
 
 Nothing is queued: a journal that moves a thousand times before somebody looks is named once.
 """
@@ -6,16 +6,18 @@ Nothing is queued: a journal that moves a thousand times before somebody looks i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Self
+from typing import Final, Self
 
 import anyio
 
 from midflight.kernel.fold import BULK
 from midflight.kernel.record import Recorded
 
+ANY: Final = ""  # in place of a journal: too many have moved to name them
+
 
 class Movements:
-    """What has moved since the last look, while it is entered."""
+    """The journals that have moved since the last look, noted while the context is entered."""
 
     __slots__ = ("_join", "_leave", "_moved", "_news")
 
@@ -34,21 +36,21 @@ class Movements:
         self._leave(self)
 
     def publish(self, records: Iterable[Recorded]) -> None:
-        """These were committed here."""
+        """Note the journals of records that were committed in this process."""
         for record in records:
             self.note(record.journal, more=type(record.event) not in BULK)
 
     def note(self, journal: str, *, more: bool = True) -> None:
-        """It has moved, and ``more`` than its counters may have changed."""
+        """Note that a journal has moved, and that ``more`` than its counters may have changed."""
         self._moved[journal] = self._moved.get(journal, False) or more
         self._news.set()
 
     async def wait(self) -> None:
-        """Until something has moved."""
+        """Wait until something has moved."""
         await self._news.wait()
 
     def take(self) -> dict[str, bool]:
-        """What has; whether more than its counters may have changed."""
+        """Return the journals that have moved, and whether more than counters may have changed."""
         moved, self._moved = self._moved, {}
         self._news = anyio.Event()
         return moved

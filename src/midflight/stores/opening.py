@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from urllib.parse import urlsplit
 
 from midflight.errors import StoreUnavailable
@@ -26,7 +26,7 @@ def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncCo
     scheme = urlsplit(address.partition("//")[0]).scheme  # of the rest nothing is sure yet
     match scheme:
         case "memory":
-            return nullcontext(MemoryStore())
+            return MemoryStore.open()
         case "postgres" | "postgresql":
             from midflight.stores.postgres import PostgresStore
             from midflight.stores.postgres_lease import TTL_S

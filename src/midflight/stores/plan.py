@@ -86,7 +86,7 @@ def draft_widening(
 
 
 def kill_entries(states: Iterable[State], killed: Killed) -> tuple[Entry, ...]:
-    """What a kill appends, to every run of these that it touches at all."""
+    """Return the entries that a kill appends, for those of the runs that it touches."""
     runs = [state for state in states if isinstance(state, RunState)]
     touched = ((run, kill(run, killed)) for run in runs)
     return tuple(Entry(run.journal, run.head, events) for run, events in touched if events)
@@ -114,7 +114,7 @@ def summary(state: State) -> Row:
             thread=state.thread,
             agent=state.agent,
             parent=state.parent,
-            title=state.title or state.brief[:120],
+            title=_column(state.title or state.brief[:120]),
             phase=state.phase,
             driver=state.driver,
             epoch=state.epoch,
@@ -132,12 +132,17 @@ def summary(state: State) -> Row:
         kind="thread",
         head=state.head,
         thread=state.journal,
-        title=state.title,
+        title=_column(state.title),
         open_questions=len(state.todos),
         due_at=state.due_at,
         created_at=state.created_at,
         updated_at=state.at,
     )
+
+
+def _column(text: str) -> str:
+    """Return it as a column takes it: one of Postgres holds no NUL, the event itself does."""
+    return text.replace("\0", "\u2400")
 
 
 def stand_in(row: Row) -> RunState:

@@ -13,15 +13,18 @@ from typing import Any, Final, Self
 
 import anyio
 
+from midflight.audit.chain import Head, Link
+from midflight.audit.record import Deed, deed
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.events import Killed
 from midflight.kernel.record import Who
-from midflight.stores.base import Killing, Purged
+from midflight.stores.auditing import of_purge, of_release
+from midflight.stores.base import PAGE, Killing, Purged
 from midflight.stores.postgres_appending import PostgresAppending
 from midflight.stores.postgres_lease import TTL_S, RowLease, hold
 from midflight.stores.postgres_links import Doubt, mind
-from midflight.stores.postgres_requests import kill_locked
+from midflight.stores.postgres_requests import insert_audit, kill_locked
 from midflight.stores.postgres_server import LONG_S, SQL, Connection, Server
 from midflight.stores.postgres_states import Turn
 from midflight.tasks import owned_tasks
@@ -83,6 +86,7 @@ class PostgresStore(PostgresAppending):
     def _tasks(self) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
         yield partial(mind, self._links)
         yield self._news.run
+        yield self._chaining.run
         yield from self._writer.tasks
         for link in self._pool.links:
             yield partial(self._pool.serve, link)
@@ -100,7 +104,7 @@ class PostgresStore(PostgresAppending):
         await self._fold_ahead(turn, {journal: heads[journal] for journal in turn.journals})
         work = partial(
             kill_locked,
-            kill_id=self._ids(),
+            asked=deed("kill", scope, id=self._ids(), who=who),
             killed=Killed(who=who, scope=scope),
             reason=reason,
             states=self._states,
@@ -108,10 +112,12 @@ class PostgresStore(PostgresAppending):
             landed=self._landed,
         )
         leave = partial(self._states.leave, turn)
-        return await self._pool.do(work, after=leave, writes=True, first=True, answer_s=KILL_S)
+        done = await self._pool.do(work, after=leave, writes=True, first=True, answer_s=KILL_S)
+        self._chaining.ask()
+        return done
 
     async def _kill_turn(self, journals: Iterable[str]) -> Turn:
-        """Our turn, or none at all: a kill does not wait for appends that are stuck."""
+        """Take our turn, or one on nothing: a kill does not wait for appends that are stuck."""
         with anyio.move_on_after(KILL_TURN_S):
             return await self._states.take(journals)
         return await self._states.take(())
@@ -119,13 +125,19 @@ class PostgresStore(PostgresAppending):
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
         require_operator(who, "release")
-        doubt = Doubt()
+        doubt, asked = Doubt(), deed("release", scope, id=self._ids(), who=who)
 
         async def let_go(connection: Connection) -> bool:
-            # off after a try that nobody answered: that try has done it
-            return bool(await connection.fetchval(SQL["release"], scope)) or doubt.open
+            async with connection.transaction():
+                # off after a try that nobody answered: that try has done it
+                released = bool(await connection.fetchval(SQL["release"], scope)) or doubt.open
+                done = of_release(asked, released=released)
+                await insert_audit(connection, [done], self._clock.now())
+            return released
 
-        return await self._pool.do(let_go, writes=True, doubt=doubt)
+        released = await self._pool.do(let_go, writes=True, doubt=doubt)
+        self._chaining.ask()
+        return released
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
@@ -139,14 +151,40 @@ class PostgresStore(PostgresAppending):
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""
-        found = await self._pool.do(
-            lambda c: c.fetchrow(SQL["purge"], ended_before, limit),
-            writes=True,
-            answer_s=PURGE_S,
+        asked = deed("purge", id=self._ids())
+
+        async def remove(connection: Connection) -> tuple[list[str], Purged]:
+            async with connection.transaction():
+                found = await connection.fetchrow(SQL["purge"], ended_before, limit)
+                assert found is not None
+                runs, threads = found["runs"], found["threads"]
+                purged = Purged(len(runs), len(threads), found["values_removed"])
+                if runs or threads:
+                    done = of_purge(asked, purged, ended_before)
+                    await insert_audit(connection, [done], self._clock.now())
+            return [*runs, *threads], purged
+
+        gone, purged = await self._pool.do(remove, writes=True, answer_s=PURGE_S)
+        self._states.forget(gone)
+        self._chaining.ask()
+        return purged
+
+    # ── the audit ────────────────────────────────────────────────────────────────────────────
+
+    async def audit(self, *deeds: Deed) -> None:
+        """See ``Store.audit``."""
+        await self._pool.do(
+            lambda c: insert_audit(c, deeds, self._clock.now()), writes=True, answer_s=LONG_S
         )
-        assert found is not None
-        self._states.forget([*found["runs"], *found["threads"]])
-        return Purged(len(found["runs"]), len(found["threads"]), found["values_removed"])
+        self._chaining.ask()
+
+    async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:
+        """See ``Store.audit_page``."""
+        return await self._chaining.page(after, limit)
+
+    async def audit_head(self) -> Head:
+        """See ``Store.audit_head``."""
+        return await self._chaining.head()
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────
 

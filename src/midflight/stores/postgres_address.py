@@ -16,7 +16,7 @@ DEFAULT_SCHEMA: Final = "midflight"
 
 
 def unreadable() -> StoreUnavailable:
-    """What is said of an address that cannot be one; nothing of it is repeated."""
+    """Return the error for an address that is not valid; nothing of the address is repeated."""
     return StoreUnavailable(
         "the store's address must look like postgresql://user:password@host:5432/database, "
         "with %40, %2F, %23, … for special characters in the password."
@@ -24,7 +24,7 @@ def unreadable() -> StoreUnavailable:
 
 
 def split(address: str) -> SplitResult:
-    """Its parts, if it is one address and nothing was cut off."""
+    """Return the parts of an address; raise if it is not one, or if something was cut off."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -36,7 +36,7 @@ def split(address: str) -> SplitResult:
 
 
 def named(dsn: str) -> tuple[str, str, str]:
-    """User, database and host, for messages: all of it but the password."""
+    """Return user, database and host, for messages: all of the address but the password."""
     parts = split(dsn)
     if parts.netloc.count("@") > 1:
         raise unreadable()

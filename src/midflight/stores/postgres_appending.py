@@ -20,11 +20,12 @@ from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded, Request
 from midflight.stores.base import Append, Committed, Submit, View, Widen, empty_state
 from midflight.stores.plan import draft, plan
+from midflight.stores.postgres_audit import Chaining
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_links import Doubt, Pool
 from midflight.stores.postgres_news import News
 from midflight.stores.postgres_reading import PostgresReading
-from midflight.stores.postgres_requests import Moved, catch_up, find_append, submit_locked
+from midflight.stores.postgres_requests import Behind, Moved, catch_up, find_append, submit_locked
 from midflight.stores.postgres_rows import Job
 from midflight.stores.postgres_server import LONG_S, SQL, Connection, Server
 from midflight.stores.postgres_states import States, Turn
@@ -35,7 +36,7 @@ RECENT_MAX: Final = 4096  # requests whose repeat is recognised before it is dec
 
 
 class _Stale(Exception):
-    """What was decided here was decided on a state that is not the last one."""
+    """Raised when a decision was made here on a state that is not the last one."""
 
 
 class PostgresAppending(PostgresReading):
@@ -43,6 +44,7 @@ class PostgresAppending(PostgresReading):
 
     def __init__(self, server: Server, *, clock: Clock, ids: Ids, connections: int) -> None:
         super().__init__(Pool(server, connections))
+        self._chaining = Chaining(self._pool)
         self._server = server
         self._clock = ServerClock(clock)
         self._states = States()
@@ -107,13 +109,13 @@ class PostgresAppending(PostgresReading):
         """Find out why something was not written: it is known, or a journal has moved on.
 
         None if neither: then its stamp was far from the server's clock, which we now know better.
-        It only reads; but who cannot find out must not hear that nothing was changed.
+        It only reads; but a caller that cannot find out must not hear that nothing was changed.
         """
         found, records = await self._pool.do(
             lambda c: _look(c, append_id, expected), doubt=Doubt(open=True)
         )
         if found["known"]:
-            self._landed(append_id, records)  # whoever wrote it may have died before telling
+            self._landed(append_id, records)  # the task that wrote it may have died before telling
             return Committed(records, repeated=True)
         for (journal, at), head in zip(expected.items(), found["heads"], strict=True):
             if head != at:
@@ -126,7 +128,7 @@ class PostgresAppending(PostgresReading):
         self._landed(job.append_id, job.records)
 
     def _landed(self, append_id: str, records: Sequence[Recorded]) -> None:
-        """It is on the disk: tell the watchers here, then have the others told."""
+        """Tell of records that are on the disk: the watchers here, then other processes."""
         if not records:
             return
         self._hub.publish(records)
@@ -138,7 +140,7 @@ class PostgresAppending(PostgresReading):
                 self._recent.popitem(last=False)
 
     def _unsure(self, job: Job) -> None:
-        """Nobody knows whether it is on the disk: let the watchers here look."""
+        """Let the watchers here look for a job of which nobody knows whether it is on the disk."""
         self._hub.moved(dict.fromkeys(job.turn.journals))
 
     def _strange(self) -> StoreBusy:
@@ -151,7 +153,7 @@ class PostgresAppending(PostgresReading):
 
     async def submit(self, request: Submit) -> Committed:
         """See ``Store.submit``."""
-        if not request.scopes and not request.leases:
+        if not request.scopes and not request.leases and request.audit is None:
             try:
                 return await self._submit_here(request)
             except _Stale:
@@ -214,23 +216,30 @@ class PostgresAppending(PostgresReading):
             raise _Stale from None
 
     async def _submit_locked(self, request: Submit) -> Committed:
-        journals, tries = set(request.journals), 0
+        heads, tries = dict.fromkeys(request.journals, 0), 0
         while tries < TRIES_MAX:
-            turn = await self._states.take(journals)
-            await self._fold_ahead(turn, dict.fromkeys(journals, 0))
+            turn = await self._states.take(heads)
+            await self._fold_ahead(turn, heads)
             work = partial(
                 submit_locked,
                 request=request,
                 states=self._states,
                 turn=turn,
                 landed=self._landed,
+                whatever_it_takes=tries == TRIES_MAX - 1,
             )
             try:
-                return await self._pool.do(
+                done = await self._pool.do(
                     work, after=partial(self._states.leave, turn), writes=True, answer_s=LONG_S
                 )
+                if request.audit is not None:
+                    self._chaining.ask()
+                return done
             except Widen as more:
-                journals |= set(more.journals)
+                heads |= {journal: 0 for journal in more.journals if journal not in heads}
+            except Behind as behind:
+                heads |= behind.heads
+                tries += 1
             except Moved:
                 tries += 1
         raise self._strange()

@@ -1,8 +1,8 @@
-"""What steps say is heard on other machines too, as long as somebody there listens.
+"""Passes on to other machines what steps say, as long as somebody there listens.
 
 A process in which somebody watches a run *with its text* says so; the one that drives the run then
 passes on what its steps say, and nobody else does. None of it is kept: the journal has it a moment
-later, and whoever misses a piece asks for the whole of it again.
+later, and a process that misses a piece asks for the whole of it again.
 
 Words travel as NOTIFY, behind the news of the same moment on the same connection: so nobody hears a
 step speak before knowing that it has begun.
@@ -20,14 +20,14 @@ from msgspec import Struct
 
 from midflight.inputs import Ids
 from midflight.stores.hub import Hub
-from midflight.stores.voices import Voice
+from midflight.stores.voices import LiveCall, Voice
 
 PIECE: Final = 1000  # characters, at up to six bytes each
 LETTER_MAX: Final = 7_900  # bytes: NOTIFY takes 8,000, and what is too long is read later
 HALVES: Final = re.compile("[\\ud800-\\udfff]")  # of a sign that a model was cut off in
 NAMES: Final = 100  # journals in one letter
 AGAIN_S: Final = 5.0  # how often it is said that somebody still listens, or still speaks
-FORGET_S: Final = 16.0  # who was not heard of for so long is not there
+FORGET_S: Final = 16.0  # a process that was not heard of for so long is not there
 
 
 class Words(Struct, frozen=True, omit_defaults=True):
@@ -42,6 +42,7 @@ class Words(Struct, frozen=True, omit_defaults=True):
     attempt: int = 0
     offset: int = 0
     text: str = ""
+    call: LiveCall | None = None  # with which the voice has begun
     over: bool = False
     speaking: tuple[str, ...] = ()
 
@@ -55,6 +56,7 @@ class Spoken(Struct):
 
     name: str
     told: int = 0
+    called: bool = False  # whether they were told of the call that it has begun with
 
 
 class Far(Struct):
@@ -83,13 +85,13 @@ class Echo:
     # ── what happens here ────────────────────────────────────────────────────────────────────
 
     def spoke(self, voice: Voice) -> None:
-        """A step has said something."""
+        """Note that a step has said something, if another process listens to it."""
         if voice.journal in self._wanted and not self._is_far(voice):
             self._note(voice)
             self._wake()
 
     def ended(self, voice: Voice) -> None:
-        """It says nothing more. What it has said and nobody was told is told with its end."""
+        """End a voice; what it has said and nobody was told yet is told with its end."""
         spoken = self._spoken.pop(voice, None)
         if spoken is not None:
             self._post += self._pieces(voice, spoken)
@@ -97,12 +99,12 @@ class Echo:
             self._wake()
 
     def listened(self, journal: str) -> None:
-        """Somebody here listens to a run to which nobody did."""
+        """Ask for the text of a run that has its first listener in this process."""
         self._asks[journal] = None
         self._wake()
 
     def unlistened(self, journal: str) -> None:
-        """Nobody here does any more; the others find that out by hearing nothing of it."""
+        """Drop the text of a run without listeners; other processes notice that we ask no more."""
         self._asks.pop(journal, None)
         for name in [name for name, far in self._far.items() if far.voice.journal == journal]:
             self._hub.voices.end(self._far.pop(name).voice)
@@ -120,7 +122,7 @@ class Echo:
     # ── letters ──────────────────────────────────────────────────────────────────────────────
 
     def letters(self) -> list[str]:
-        """What is to be told now."""
+        """Take the letters that are to be sent now."""
         self._forget()
         post, self._post = self._post, []
         if self._asks:
@@ -142,6 +144,16 @@ class Echo:
     def _pieces(self, voice: Voice, spoken: Spoken) -> Iterator[Words]:
         text, offset = voice.since(spoken.told), spoken.told
         spoken.told = voice.length
+        if voice.call is not None and not spoken.called:
+            spoken.called = True
+            yield Words(
+                self._name,
+                voice=spoken.name,
+                journal=voice.journal,
+                step=voice.step,
+                attempt=voice.attempt,
+                call=voice.call,
+            )
         for start in range(0, len(text), PIECE):
             yield Words(
                 self._name,
@@ -154,7 +166,7 @@ class Echo:
             )
 
     def _forget(self) -> None:
-        """Those of whom nothing was heard for long."""
+        """Forget listeners and voices of other processes of which nothing was heard for long."""
         now = monotonic()
         self._wanted = {journal: at for journal, at in self._wanted.items() if at > now}
         for voice in [voice for voice in self._spoken if voice.journal not in self._wanted]:
@@ -165,7 +177,7 @@ class Echo:
     # ── what others say ──────────────────────────────────────────────────────────────────────
 
     def heard(self, payload: str) -> None:
-        """A letter has come."""
+        """Take a letter that has come."""
         try:
             words = _decoder.decode(payload)
         except msgspec.MsgspecError:
@@ -179,7 +191,7 @@ class Echo:
                 self._far[name].heard_at = monotonic()
         if words.over and words.voice in self._far:
             self._hub.voices.end(self._far.pop(words.voice).voice)
-        elif words.text:
+        elif words.text or words.call is not None:
             self._listen(words)
 
     def _told_of_listeners(self, words: Words) -> None:
@@ -189,7 +201,8 @@ class Echo:
             for voice in self._hub.voices.of(journal):
                 if not self._is_far(voice):
                     spoken = self._note(voice)
-                    spoken.told = 0 if words.anew else spoken.told
+                    if words.anew:
+                        spoken.told, spoken.called = 0, False
                     speaking.append(spoken.name)
         self._post += [Words(self._name, speaking=some) for some in _parts(speaking)]
         if speaking:
@@ -203,7 +216,7 @@ class Echo:
             self.listened(words.journal)  # a piece was lost: have all of it again
             return
         if far is None:
-            voice = self._hub.voices.begin(words.journal, words.step, words.attempt)
+            voice = self._hub.voices.begin(words.journal, words.step, words.attempt, words.call)
             far = self._far[words.voice] = Far(voice, 0.0)
         far.heard_at = monotonic()
         far.voice.say(words.text[far.voice.length - words.offset :])

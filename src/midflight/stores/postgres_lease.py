@@ -44,7 +44,7 @@ class RowLease:
 
     @property
     def held(self) -> bool:
-        """Whether it is safe to start something now."""
+        """See ``Lease.held``: True until shortly before the last renewal may have expired."""
         return steady() - self._renewed < self._ttl * (1 - MARGIN)
 
     async def renew(self) -> bool:

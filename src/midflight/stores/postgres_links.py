@@ -4,7 +4,7 @@ A connection is never trusted to be there. Work is a function of a connection, c
 one when the old one was lost, for a bounded time. That is safe because everything that writes
 carries the id of its append, and a known id changes nothing.
 
-Work is done by tasks of the store, not by whoever wants it: a caller who gives up leaves no
+Work is done by tasks of the store, not by the tasks that want it: a caller that gives up leaves no
 connection in the middle of a query, and nobody else has to wait for a new one.
 """
 
@@ -53,7 +53,7 @@ class Link:
 
     @property
     def up(self) -> bool:
-        """Whether there is a connection that is still good, as far as one can know."""
+        """True if there is a connection that is still good, as far as can be known."""
         if self._connection is None or self._connection.is_closed():
             return False
         return self._until is None or anyio.current_time() < self._until
@@ -85,7 +85,7 @@ class Link:
             self._overdue = float("inf")
 
     def drop(self) -> None:
-        """Close it without waiting for anybody; whoever uses it sees it as lost."""
+        """Close the connection without waiting; work that uses it finds it lost."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
@@ -124,7 +124,7 @@ async def mind(links: Sequence[Link]) -> None:
 
 
 class Doubt:
-    """Whether some try of a piece of work was sent and not answered."""
+    """A note for one piece of work; ``open`` once some try of it was sent and not answered."""
 
     __slots__ = ("open",)
 
@@ -270,7 +270,7 @@ class Pool:
                 errands.popleft().fail(self._server.closed())
 
     def _wake(self, resting: list[asyncio.Future[None]]) -> bool:
-        """Whether one of them rested and is awake now."""
+        """Wake one of the resting tasks; return whether there was one."""
         while resting:  # the one who rested last: its connection is warm
             idle = resting.pop()
             if not idle.done():

@@ -1,4 +1,4 @@
-"""Who moved: how one process hears of another's appends, through LISTEN and NOTIFY.
+"""News of journals that have moved: a process hears of another's appends by LISTEN and NOTIFY.
 
 A NOTIFY inside an append's transaction would make all commits of the server queue up behind each
 other, so it goes out beside them: at once for a request, which somebody waits for, and forty
@@ -113,7 +113,7 @@ class News:
         await connection.add_listener(self._server.echo_channel, self._heard_saying)
         connection.add_termination_listener(lambda _: self._anything.set())
         await connection.execute(SQL["be_present"], self._server.channel)
-        await self._send(connection, {})  # whoever thought to be alone hears that we are here
+        await self._send(connection, {})  # a process that thought to be alone hears of us
         await self._poll(connection)  # what was said while nobody listened
         await self._look_everywhere(connection)
         self._hear_again()
@@ -172,7 +172,7 @@ class News:
             self._hub.moved({row["journal"]: row["head"] for row in rows})
 
     async def _look_everywhere(self, connection: Connection) -> None:
-        """Name what may have moved while nobody listened, for who shows a list of runs."""
+        """Name the journals that may have moved while nobody listened, for lists of runs."""
         if self._hub.movements:
             rows = await connection.fetch(SQL["moved_lately"], DEAF_S)
             for everywhere in self._hub.movements:

@@ -12,12 +12,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from midflight.audit.record import Deed, body_of
 from midflight.errors import CorruptEntry
 from midflight.kernel.decide import Switch
 from midflight.kernel.events import Killed
 from midflight.kernel.fold import advance
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
+from midflight.stores.auditing import of_kill, of_request
 from midflight.stores.base import (
     PAGE,
     Append,
@@ -33,6 +35,7 @@ from midflight.stores.postgres_rows import Job, append_locked, row_of
 from midflight.stores.postgres_server import SQL, Connection, Taken
 from midflight.stores.postgres_states import States, Turn
 
+SOON_FOLDED: Final = 200  # events: a round trip, and half a millisecond
 TAILS: Final = 100  # journals whose tails are read in one round trip
 NOWHERE: Final[Mapping[str, int]] = {}
 STRETCH: Final = 200  # runs a kill plans and writes at a time: about 10 ms each
@@ -44,6 +47,14 @@ Landed = Callable[[str, Sequence[Recorded]], None]
 
 class Moved(Exception):
     """Another process began a journal that this one wanted to begin: look again."""
+
+
+class Behind(Exception):
+    """Raised under lock: much of these journals has to be read first, and that is done without."""
+
+    def __init__(self, heads: Mapping[str, int]) -> None:
+        super().__init__(f"to be folded first: {', '.join(heads)}")
+        self.heads = heads
 
 
 async def catch_up(fetch: Fetch, states: Iterable[State]) -> None:
@@ -63,7 +74,7 @@ async def catch_up(fetch: Fetch, states: Iterable[State]) -> None:
 async def find_append(
     connection: Connection, append_id: str, expected: Mapping[str, int] = NOWHERE
 ) -> tuple[Recorded, ...]:
-    """What was committed under an id: a request anywhere, a decision after these positions."""
+    """Read the records of an append id: a request's anywhere, a decision's after ``expected``."""
     places = list(expected), list(expected.values())
     rows = await connection.fetch(SQL["appended"], append_id, *places)
     return tuple(decode(*row) for row in rows)
@@ -79,8 +90,13 @@ class Locked:
         self._broken: tuple[str, ...] = ()
         self.folded: dict[str, State] = {}
 
-    async def fold(self, connection: Connection, heads: Mapping[str, int]) -> None:
-        """Bring the states up to these heads. A journal out of our turn is folded apart."""
+    async def fold(
+        self, connection: Connection, heads: Mapping[str, int], *, whatever_it_takes: bool = True
+    ) -> None:
+        """Bring the states up to these heads. A journal out of our turn is folded apart.
+
+        Unless ``whatever_it_takes``, raise ``Behind`` for those of which much has to be read.
+        """
         for journal in heads:
             state = self._states.get(journal) if journal in self._turn.journals else None
             if state is not None and state.head > heads[journal]:
@@ -88,6 +104,9 @@ class Locked:
                 state = None
             self.folded[journal] = state or empty_state(journal)
         behind = [state for journal, state in self.folded.items() if state.head < heads[journal]]
+        far = {s.journal for s in behind if heads[s.journal] - s.head > SOON_FOLDED}
+        if far and not whatever_it_takes:
+            raise Behind({journal: heads[journal] for journal in far})
         await catch_up(connection.fetch, behind)
         for state in behind:
             if state.head != heads[state.journal]:
@@ -115,25 +134,27 @@ class Locked:
         self._broken = tuple(broken)
 
     def forget_what_is_broken(self) -> None:
-        """A stand-in is good for one kill."""
+        """Forget the stand-ins of journals that cannot be read: each is good for one kill."""
         self._states.forget(self._broken)
 
     async def write(
-        self, connection: Connection, decision: Append, now: float
+        self, connection: Connection, decision: Append, now: float, audit: Deed | None = None
     ) -> tuple[Recorded, ...]:
         """Check, fold and write, in the transaction that holds the locks."""
         expected = {entry.journal: entry.expected for entry in decision.entries}
         planned = plan(decision, self.folded, now, self._touched)
         job = Job(planned, self.folded, expected, now=now, turn=self._turn, requested=True)
         try:
-            if await append_locked(connection, job):
+            done = of_request(audit, job.records) if audit is not None else None
+            audited = (done.id, body_of(done, now).decode()) if done is not None else None
+            if await append_locked(connection, job, audited):
                 return job.records
         except Taken:
             pass
         raise Moved
 
     def undo(self) -> None:
-        """The transaction did not commit: forget what was folded in it."""
+        """Forget what was folded in a transaction that did not commit."""
         self._states.forget(self._touched)
 
 
@@ -143,8 +164,13 @@ async def submit_locked(
     states: States,
     turn: Turn,
     landed: Landed,
+    *,
+    whatever_it_takes: bool,
 ) -> Committed:
-    """Decide a request under lock. Called again, it finds what an earlier call committed."""
+    """Decide a request under lock. Called again, it finds what an earlier call committed.
+
+    Unless ``whatever_it_takes``, raise ``Behind`` where much would have to be folded under lock.
+    """
     locked = Locked(states, turn)
     try:
         async with connection.transaction():
@@ -161,11 +187,12 @@ async def submit_locked(
                 records = await find_append(connection, request.id)
             else:
                 heads = dict.fromkeys(turn.journals, 0) | _heads(found)
-                await locked.fold(connection, heads)
+                await locked.fold(connection, heads, whatever_it_takes=whatever_it_takes)
                 decision, note = draft(request, _view(request, locked.folded, found))
                 records = ()
                 if decision.entries:
-                    records = await locked.write(connection, decision, found["at"])
+                    audit = request.audit
+                    records = await locked.write(connection, decision, found["at"], audit)
     except BaseException:
         locked.undo()
         raise
@@ -206,7 +233,7 @@ def _switches(stopped: str | None) -> list[Switch]:
 
 async def kill_locked(
     connection: Connection,
-    kill_id: str,
+    asked: Deed,
     killed: Killed,
     reason: str,
     states: States,
@@ -214,7 +241,7 @@ async def kill_locked(
     landed: Landed,
 ) -> Killing:
     """Set the switch and end everything in scope. Called again, it finds what was committed."""
-    locked = Locked(states, turn)
+    locked, kill_id = Locked(states, turn), asked.id
     try:
         async with connection.transaction():
             found = await connection.fetchrow(
@@ -227,12 +254,20 @@ async def kill_locked(
             else:
                 await locked.fold_what_can_be_read(connection, _heads(found))
                 records = await _kill(connection, locked, kill_id, killed, found["at"])
+            done = of_kill(asked, killing(switch, records))
+            await insert_audit(connection, [done], found["at"])
     except BaseException:
         locked.undo()
         raise
     locked.forget_what_is_broken()
     landed(kill_id, records)
     return killing(switch, records)
+
+
+async def insert_audit(connection: Connection, deeds: Sequence[Deed], now: float) -> None:
+    """Write records of the audit; those that are there already are left as they are."""
+    records = [body_of(done, now).decode() for done in deeds]
+    await connection.execute(SQL["insert_audit"], [done.id for done in deeds], records)
 
 
 async def _kill(

@@ -1,4 +1,4 @@
-"""What an append is to the server: its rows, and the statements that write them."""
+"""An append as the server takes it: its rows, and the statements that write them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Job:
 
     @property
     def plain(self) -> bool:
-        """Whether it is one event in one journal that exists: what a driver writes most."""
+        """True for one event in one journal that exists, which is what drivers write most."""
         return (
             len(self.events) == 1
             and len(self.expected) == 1
@@ -147,9 +147,14 @@ async def append_batch(connection: Connection, jobs: Collection[Job]) -> tuple[f
     return await _append_batch(connection, jobs, ids, min(job.sent_at for job in jobs))
 
 
-async def append_locked(connection: Connection, job: Job) -> bool:
-    """Write a job in a transaction that has its heads locked and knows that its id is new."""
-    _, failed = await _append_batch(connection, [job], [None], None)
+async def append_locked(
+    connection: Connection, job: Job, audited: tuple[str, str] | None = None
+) -> bool:
+    """Write a job in a transaction that has its heads locked and knows that its id is new.
+
+    ``audited`` is the record of the audit that goes with it, and its id.
+    """
+    _, failed = await _append_batch(connection, [job], [None], None, audited)
     return not failed
 
 
@@ -158,6 +163,7 @@ async def _append_batch(
     jobs: Collection[Job],
     request_ids: list[str | None],
     sent_at: float | None,
+    audited: tuple[str, str] | None = None,
 ) -> tuple[float, set[int]]:
     wanted = [
         (number, journal, expected)
@@ -165,13 +171,14 @@ async def _append_batch(
         for journal, expected in job.expected.items()
     ]
     answer = await connection.fetchrow(
-        SQL["append_batch"],
+        SQL["append_audited" if audited else "append_batch"],
         sent_at,
         request_ids,
         *_columns(wanted, 3),
         _encoder.encode([row for job in jobs for row in job.rows]).decode(),
         *_columns([event for job in jobs for event in job.events], 9),
         *_columns([blob for job in jobs for blob in job.blobs], 3),
+        *(audited or ()),
     )
     assert answer is not None
     return answer["at"], set(answer["failed"])

@@ -16,6 +16,7 @@ from midflight.errors import (
     StoreReadOnly,
     StoreUnavailable,
     StoreVersion,
+    to_install,
 )
 from midflight.stores.postgres_address import named, unreadable
 from midflight.stores.queries import named as statements
@@ -25,8 +26,7 @@ try:
     import asyncpg
 except ImportError as missing:
     raise ImportError(
-        "the Postgres store needs asyncpg, which is not installed: "
-        'pip install "midflight[postgres]"'
+        f"the Postgres store needs asyncpg, which is not installed: {to_install('postgres')}"
     ) from missing
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"  # generic in its stubs only
@@ -34,7 +34,7 @@ ServerError: TypeAlias = asyncpg.PostgresError
 Taken: TypeAlias = asyncpg.UniqueViolationError
 
 SQL: Final = statements("postgres.sql")
-MIGRATIONS: Final = (script("postgres_001.sql"),)
+MIGRATIONS: Final = (script("postgres_001.sql"), script("postgres_002.sql"))
 """From each layout to the next, since the first; only ever added to."""
 
 PATIENCE_S: Final = 10.0  # how long a lost server is waited for before the caller is told
@@ -81,7 +81,7 @@ ERRORS: Final = (
 
 
 class Pooled(asyncpg.InterfaceError):
-    """What we are connected to is no session of a server, with our settings and for us alone."""
+    """Raised when the connection is not a session of our own that keeps our settings."""
 
 
 POOLED: Final = (
@@ -93,7 +93,7 @@ POOLED: Final = (
 
 
 def only_reads(connection: Connection) -> bool:
-    """Whether it leads to a server that takes nothing, as that tells of itself when one comes."""
+    """Return whether the server takes no writes, as it said when the connection was opened."""
     told = connection.get_settings()
     return "on" in (
         getattr(told, "in_hot_standby", ""),
@@ -136,7 +136,10 @@ class Server:
         return connection
 
     async def _settle_in(self, connection: Connection, settings: Mapping[str, str]) -> None:
-        """Else our tables would be looked for, and made, in the schema of somebody else."""
+        """Check that the settings were taken.
+
+        Else our tables would be looked for, and made, in the schema of somebody else.
+        """
         asked = {name: value for name, value in settings.items() if name != "application_name"}
         found = await connection.fetchrow(SQL["settle_in"], list(asked), timeout=CONNECT_S)
         assert found is not None
@@ -202,7 +205,7 @@ class Server:
         # which would else not see what they did while it waited, and goes with the connection.
         await connection.execute("SET lock_timeout = 0")
         await connection.execute(SQL["lock_layout"], self.channel, timeout=MIGRATE_S)
-        async with connection.transaction():  # whoever dies in it has taken no step
+        async with connection.transaction():  # a process that dies in it has taken no step
             await self._migrate(connection, MIGRATIONS)
 
     async def _migrate(self, connection: Connection, migrations: Sequence[str]) -> None:
@@ -232,15 +235,15 @@ class Server:
         return layout
 
     def read_only(self) -> StoreError:
-        """For whoever asks whether anything can be written."""
+        """Return the error for a caller that asks whether anything can be written."""
         return self.explain(asyncpg.ReadOnlySQLTransactionError("it says so when it is asked"))
 
     def closed(self) -> StoreError:
-        """For whoever comes too late."""
+        """Return the error for a caller that comes after the store was closed."""
         return StoreUnavailable(f"{self.where}: the store is closed. Nothing was changed.")
 
     def cut_short(self) -> StoreError:
-        """For whoever was waiting for an answer when the store was closed."""
+        """Return the error for a caller that was waiting when the store was closed."""
         return StoreUnavailable(
             f"{self.where}: the store was closed before it answered, so it is not known whether "
             "anything was changed; the same append id may be repeated safely."

@@ -2,9 +2,9 @@
 
 Two tasks of this process that change the same journal take turns before they go to the server: the
 second would conflict with the first anyway, and would wait for it there with a lock in its hand.
-Whoever has the turn owns the state and may fold on before the commit; if the commit fails the state
-is forgotten and folded anew from the rows. Other processes know nothing of turns: that a state is
-stale is found by the server, which compares heads.
+The task that has the turn owns the state and may fold on before the commit; if the commit fails the
+state is forgotten and folded anew from the rows. Other processes know nothing of turns: the server,
+which compares heads, finds out that a state is stale.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Turn:
 
 
 class States:
-    """The states that are kept, and who may change them now."""
+    """The states that are kept, and the turns of the tasks that may change them."""
 
     def __init__(self, kept: int = STATES_KEPT) -> None:
         self._kept = kept
@@ -45,8 +45,8 @@ class States:
     async def take(self, journals: Iterable[str]) -> Turn:
         """Wait until nobody here who asked before us uses any of these journals.
 
-        We join all queues in one go, so whoever is before us in one is before us in all that we
-        share: no two turns can wait for each other.
+        We join all queues in one go, so a turn that is before us in one queue is before us in all
+        that we share: no two turns can wait for each other.
         """
         turn = Turn(frozenset(journals))
         for journal in turn.journals:

@@ -2,8 +2,8 @@
 
 An append that comes alone is written by its own task, on a connection kept for that. What comes
 while another is under way is queued, and a second connection carries all of it at once. In a batch
-each job succeeds or fails alone. Whoever hands a job over also hands over the turn of its journals,
-so a caller who is cancelled leaves nothing half done.
+each job succeeds or fails alone. A task that hands a job over also hands over the turn of its
+journals, so a caller that is cancelled leaves nothing half done.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WHOLE: Final = (*GONE, *COLLIDED)
 
 
 def _answer_s(batch: Collection[Job]) -> float:
-    """How long a batch may take: its locks are waited for one by one, and its bytes have to go."""
+    """Return the seconds a batch may take: it waits for its locks one by one, and sends bytes."""
     size = sum(job.size for job in batch)
     return (ANSWER_S if len(batch) == 1 else LONG_S) + size / BYTES_A_S
 
@@ -80,7 +80,10 @@ class Writer:
         self.tasks = (self._work, self._direct.keep)
 
     async def write(self, job: Job) -> bool:
-        """Whether it was written; if not, the caller has to look why. Takes the turn over."""
+        """Write a job and take its turn over; return whether it was written.
+
+        If it was not, the caller has to find out why.
+        """
         if self._closed:
             self._settle(job, error=self._server.closed())
         elif self._busy or self._queue or self._gathering:
@@ -127,8 +130,8 @@ class Writer:
         """Let those who were answered come again, and send them with those who wait already.
 
         A batch costs the server as much as a dozen jobs in it, so twice as many a batch save more
-        than is lost while nothing is under way. Who does not come within these turns of the loop is
-        busy with something that takes longer than they do.
+        than is lost while nothing is under way. A task that does not come within these turns of the
+        loop is busy with something that takes longer than they do.
         """
         self._gathering = True
         for _ in range(GATHER_TURNS):

@@ -1,21 +1,22 @@
-"""Which of the runs that have ended may go: none that a run which stays was forked from.
+"""Finds the ended runs that may be removed: no run that stays may still need them.
 
 A fork owns nothing of what it took over: as often as it is driven, also to be recovered or undone,
-it reads its source, and the source of that, down to the first of its line.
+it reads its source, and the source of that, down to the first of its line. A run needs the runs
+that it has begun: it reads how they ended, and an undo of it reaches down to what they did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-Fork = tuple[str, str]
-"""A run, and the one it was forked from."""
+Need = tuple[str, str]
+"""A run, and one that it needs: a fork and its source, or a run and one that it has begun."""
 
 
-def not_needed(ended: Iterable[str], forks: Iterable[Fork]) -> list[str]:
-    """Those of them that may go at once, given the forks that are there."""
-    going, known = dict.fromkeys(ended), list(forks)
-    while needed := {source for fork, source in known if fork not in going and source in going}:
-        for source in needed:
-            del going[source]
+def not_needed(ended: Iterable[str], needs: Iterable[Need]) -> list[str]:
+    """Return those of them that may go at once, given what the runs that are there need."""
+    going, known = dict.fromkeys(ended), list(needs)
+    while needed := {other for run, other in known if run not in going and other in going}:
+        for run in needed:
+            del going[run]
     return list(going)

@@ -1,7 +1,7 @@
 """Tells the other processes on the same SQLite file that journals have moved.
 
 A datagram to each process that watches: sub-millisecond, and nobody waits for it. It is only a
-hint; whoever misses one finds the change by polling ``data_version``.
+hint; a process that misses one finds the change by polling ``data_version``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Nudges:
                 moved({})  # not ours to trust, but a hint costs only a look
 
     def nobody_listens(self) -> bool:
-        """Whether there is no other process to tell. A vanished folder counts as none."""
+        """Return whether there is no other process to tell; a folder that is gone has none."""
         try:
             return not self._others()
         except OSError:
@@ -86,7 +86,10 @@ class Nudges:
             self._owed = {}
 
     def _letter(self, heads: Mapping[str, int]) -> bytes:
-        """What is owed by now. A peer that never empties its box must not make it ever longer."""
+        """Return the letter with all heads that peers have not got yet.
+
+        A peer that never empties its box must not make the letter ever longer.
+        """
         if self._owed is not None:
             self._owed.update(heads)
             letter = msgspec.json.encode(self._owed)
@@ -96,12 +99,17 @@ class Nudges:
         return EVERYTHING
 
     def close(self) -> None:
-        """Take the box down."""
+        """Take the box down, and send nothing any more."""
+        self.close_box()
+        self._out.close()
+        os.close(self._folder)
+
+    def close_box(self) -> None:
+        """Receive nothing any more."""
         if self._box is not None:
             self._box.close()
             self._remove(self._name)
-        self._out.close()
-        os.close(self._folder)
+            self._box = None
 
     def _others(self) -> list[str]:
         changed_at = os.stat(self._folder).st_mtime_ns

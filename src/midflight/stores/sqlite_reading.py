@@ -16,34 +16,38 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from midflight.audit.chain import Head, Link
 from midflight.errors import CorruptEntry, JournalNotFound, StoreReadOnly, StoreUnavailable
 from midflight.inputs import Clock
 from midflight.kernel.decide import Switch
 from midflight.kernel.record import Recorded
 from midflight.stores.base import PAGE, Query, Row
-from midflight.stores.sqlite_file import explain
+from midflight.stores.sqlite_file import explain, is_damage
+from midflight.stores.sqlite_hold import Hold
 from midflight.stores.sqlite_lease import Leases
-from midflight.stores.sqlite_transaction import SQL, read_events, row_of
-from midflight.stores.watched import Watched
+from midflight.stores.sqlite_transaction import SQL, audit_head, audit_page, read_events, row_of
+from midflight.stores.watched import Watched, closed
 
 T = TypeVar("T")
 
 
 class SqliteReading(Watched):
-    """The part of the store that changes nothing; who opens the file gives it cursor and leases."""
+    """The part of the store that only reads; opening the file gives it its cursor and leases."""
 
     _db: sqlite3.Cursor  # one for all: see ``Transaction``
     _leases: Leases
+    _hold: Hold
 
     def __init__(self, path: Path, clock: Clock, expected: Callable[[], None]) -> None:
         super().__init__(self.read, expected)
         self._path = path
         self._clock = clock
+        self._closed = False
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="midflight-reader")
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """See ``Store.read``."""
-        page = await self._in_reader(lambda: read_events(self._db, journal, after, limit))
+        page = await self._look(lambda: read_events(self._db, journal, after, limit))
         if not page:
             await self.row(journal)
         return page
@@ -91,14 +95,46 @@ class SqliteReading(Watched):
             raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
         return bytes(found[0][0])
 
+    async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:
+        """See ``Store.audit_page``."""
+        return await self._look(lambda: audit_page(self._db, after, limit))
+
+    async def audit_head(self) -> Head:
+        """See ``Store.audit_head``."""
+        return await self._look(lambda: audit_head(self._db))
+
     async def now(self) -> float:
         """See ``Store.now``."""
+        self._check_open()
         return self._clock()
 
     async def _select(self, name: str, arguments: Any) -> list[Any]:
-        return await self._in_reader(lambda: self._db.execute(SQL[name], arguments).fetchall())
+        return await self._look(lambda: self._db.execute(SQL[name], arguments).fetchall())
+
+    async def _look(self, work: Callable[[], T]) -> T:
+        """Read in the reader's thread, and once more if what was read is damaged.
+
+        A program in this process that opens and closes the store's files takes SQLite's locks away.
+        A read that is under way then may find its part of the log overwritten; the next does not.
+        """
+
+        def looking() -> T:
+            self._hold.look_before()
+            try:
+                return work()
+            except (CorruptEntry, sqlite3.DatabaseError) as error:
+                if isinstance(error, CorruptEntry) or is_damage(error):
+                    return work()
+                raise
+
+        return await self._in_reader(looking)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed()
 
     async def _in_reader(self, work: Callable[[], T]) -> T:
+        self._check_open()
         with self._explained():
             return await asyncio.get_running_loop().run_in_executor(self._reader, work)
 

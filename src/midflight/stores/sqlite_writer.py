@@ -24,15 +24,15 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
-from midflight.errors import MidflightError, StoreBusy, StoreUnavailable
+from midflight.errors import MidflightError, StoreBusy, StoreError, StoreUnavailable
 from midflight.stores.bell import Bell
+from midflight.stores.sqlite_file import UNKNOWN
 from midflight.stores.sqlite_ledger import Ledger
 from midflight.stores.turnstile import Turnstile
 
 SLOW_S: Final = 0.005  # a commit on the loop that takes longer was one too many
 SHARE: Final = 0.02  # of the loop's time that slow commits may take from it, and no more
 BUSY_AGAIN_S: Final = 0.005
-UNKNOWN: Final = "Whether it was appended is not known; it may be repeated under the same id."
 BATCH_MAX: Final = 256  # bounds how long one transaction keeps the others out
 
 
@@ -41,7 +41,7 @@ About = TypeVarTuple("About")
 
 
 class Job(Struct, eq=False):
-    """Something to be done in a write transaction, and who waits for it.
+    """Something to be done in a write transaction, and the future that its caller waits for.
 
     A function and what it is called with, not a closure: there is one of these for every append,
     and each object more is work for the collector too.
@@ -87,16 +87,16 @@ class Writer:
         self._gathered: list[Job] = []
         self._slow_until = 0.0
         self._minding: asyncio.TimerHandle | None = None
-        self._context = contextvars.copy_context()  # not that of whoever appends
+        self._context = contextvars.copy_context()  # not that of a task that appends
         self._taking = threading.Lock()
-        self._desk = threading.Lock()  # held by who writes, the thread or the loop
+        self._desk = threading.Lock()  # held while writing, by the thread or the loop
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="midflight-writer", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
-        """Whether the thread still runs."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     def do(
@@ -175,8 +175,8 @@ class Writer:
     def _mind(self) -> None:
         """Look now and then, while anything waits, whether it has waited too long.
 
-        How late this look comes is nobody's fault but ours: who was frozen, or blocked, does not
-        say afterwards that another process has kept the store busy meanwhile.
+        If this look comes late, this process was frozen or blocked. That time does not count: it
+        must not be said afterwards that another process has kept the store busy meanwhile.
         """
         assert self._minding is not None
         late, self._minding = self._loop.time() - self._minding.when(), None
@@ -267,7 +267,11 @@ class Writer:
             self._attempt([job])
 
     def _attempt(self, batch: list[Job]) -> bool:
-        """One transaction. False if it failed as a whole; every job then carries the error."""
+        """One transaction. False if it failed as a whole; every job then carries the error.
+
+        Not False if it may have been written: then the jobs carry the error, and nothing is tried
+        again here. A kill or a purge has no id by which it would be known.
+        """
         self._busy = False
         for job in batch:
             job.error = None
@@ -283,14 +287,15 @@ class Writer:
             self._ledger.commit()
         except BaseException as error:  # recorded with every caller it concerns
             told = self._explain(error) if isinstance(error, sqlite3.Error) else error
-            self._busy = isinstance(told, StoreBusy)
+            unsure = isinstance(told, StoreError) and told.unsure
+            self._busy = isinstance(told, StoreBusy) and not unsure
             for job in batch:
-                job.error = told
+                job.error = (job.error or told) if unsure else told  # a refusal stays one
             self._undo()
             if not isinstance(error, Exception):
                 self._hand_back(batch)  # on the loop, at Ctrl-C
                 raise
-            return False
+            return unsure
         return True
 
     def _undo(self) -> None:

@@ -7,23 +7,34 @@ from the store. A live watcher also hears what steps say, between the records an
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
+from msgspec import Raw, Struct
 
 from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
 from midflight.overriding import override
-from midflight.stores.base import PAGE, Delta
-from midflight.stores.voices import Voice
+from midflight.stores.base import PAGE, Began, Delta
+from midflight.stores.voices import LiveCall, Voice
 
 if TYPE_CHECKING:
     from midflight.stores.hub import Hub
 
 BACKLOG_MAX: Final = 2 * PAGE  # records kept for one watcher; the rest it reads from the store
+BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024  # and their bytes, beside the first few
+UNWEIGHED: Final = 8  # records of a backlog that are not worth weighing: they hold 8 MB at most
+READ_FIRST: Final = 32  # records of the first page, whose size nobody knows; the next one adapts
 
-Read = Callable[[str, int], Awaitable[list[Recorded]]]
+
+class Read(Protocol):
+    """Reads up to ``limit`` records of a journal after a position."""
+
+    def __call__(
+        self, journal: str, after: int = 0, limit: int = PAGE
+    ) -> Awaitable[list[Recorded]]:
+        """See ``Store.read``."""
 
 
 class Subscription:
@@ -38,9 +49,11 @@ class Subscription:
         "_fell",
         "_hear",
         "_hub",
+        "_kept",
         "_moved",
         "_news",
         "_next",
+        "_page",
         "_read",
     )
 
@@ -51,7 +64,9 @@ class Subscription:
         self._backlog: list[Any] = []  # records; for a live watcher also whose turn it is
         self._behind = dict.fromkeys(cursors)  # in the order in which they are read
         self._moved: dict[str, None] = {}
-        self._news: anyio.Event | None = None  # made by who waits for it
+        self._kept = 0  # bytes that were added to the backlog since it was short
+        self._page = READ_FIRST  # records to read next
+        self._news: anyio.Event | None = None  # made by the task that waits for it
         self._hear: Callable[[Recorded], None] | None = None
         self._fell: Callable[[], None] | None = None
 
@@ -86,7 +101,7 @@ class Subscription:
             behind()
 
     async def catch_up(self) -> None:
-        """Read what is missing and give it to who taps."""
+        """See ``Watch.catch_up``."""
         assert self._hear is not None
         while self._behind or self._backlog:
             for record in self.ready():
@@ -98,12 +113,12 @@ class Subscription:
         """Take a record that was just committed, if it is the next one.
 
         Also while a page is being read, which then holds it too: a driver that has just begun must
-        hear of a stop before whoever asked for it is answered.
+        hear of a stop before the person who asked for it is answered.
         """
         journal, due = record.journal, self._next[record.journal]
         if record.position < due:
             return
-        if record.position > due or len(self._backlog) >= BACKLOG_MAX:
+        if record.position > due or self._is_full(record):
             self._fall_behind(journal)
             return
         self._next[journal] = record.position + 1
@@ -113,8 +128,15 @@ class Subscription:
         self._backlog.append(record)
         self._wake()
 
+    def _is_full(self, record: Recorded) -> bool:
+        if len(self._backlog) < UNWEIGHED:
+            self._kept = 0
+            return False
+        self._kept += weight(record.event)
+        return len(self._backlog) >= BACKLOG_MAX or self._kept > BACKLOG_BYTES_MAX
+
     def moved(self, journal: str, head: int | None = None) -> None:
-        """Another process has appended here, up to ``head`` if that is known."""
+        """Note that another process has appended, up to ``head`` if that is known."""
         if head is None or head >= self._next[journal]:
             self._fall_behind(journal)
 
@@ -150,22 +172,45 @@ class Subscription:
         not taken from the page again; anything further only makes us read once more.
         """
         self._moved.pop(journal, None)
+        wanted = self._page
         try:
-            page = await self._read(journal, self._next[journal] - 1)
+            page = await self._read(journal, self._next[journal] - 1, wanted)
         except JournalNotFound:
             page = []  # not written yet: it may still come
+        self._adapt(page)
         news = [record for record in page if record.position >= self._next[journal]]
         if news:
             self._next[journal] = news[-1].position + 1
         self._backlog.extend(news)
         del self._behind[journal]
-        if len(page) == PAGE or journal in self._moved:
+        if len(page) == wanted or journal in self._moved:
             self._behind[journal] = None  # at the end, so that a busy journal starves no other
         else:
             self._caught_up(journal)
 
+    def _adapt(self, page: list[Recorded]) -> None:
+        """Read as many next time as will hold about as much as a backlog may."""
+        if page:
+            each = max(1, sum(weight(record.event) for record in page) // len(page))
+            self._page = max(1, min(PAGE, 2 * self._page, BACKLOG_BYTES_MAX // each))
+
     def _caught_up(self, journal: str) -> None:
         """All that the store has of this journal is in the backlog."""
+
+
+def weight(value: Any) -> int:
+    """Return about how many bytes the texts in a value hold."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, Raw):
+        return len(bytes(value))
+    if isinstance(value, Struct):
+        return sum(weight(getattr(value, name)) for name in value.__struct_fields__)
+    if isinstance(value, dict):
+        return sum(weight(key) + weight(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return sum(map(weight, value))
+    return 8
 
 
 class LiveSubscription(Subscription):
@@ -175,17 +220,24 @@ class LiveSubscription(Subscription):
     may end before what was already told, so the rest is told once more right behind it.
     """
 
-    __slots__ = ("_missed", "_told", "_turns", "_voices")
+    __slots__ = ("_calls", "_missed", "_told", "_turns", "_voices")
 
     def __init__(self, hub: Hub, read: Read, cursors: Mapping[str, int]) -> None:
         super().__init__(hub, read, cursors)
         self._voices = hub.voices
+        self._calls: set[Voice] | None = None  # whose beginning was told, where that is wanted
         self._told: dict[tuple[str, str], tuple[Voice, int]] = {}  # by step: how far
         self._turns: set[Voice] = set()  # those who have one in the backlog
         self._missed: dict[Voice, None] = {}  # who spoke while a gap was read
 
+    def hear_calls(self) -> None:
+        """See ``LiveWatch``."""
+        self._calls = set()
+
     def hear(self, voice: Voice) -> None:
-        """Somebody has spoken: their turn comes behind what has happened so far."""
+        """Note that a voice has spoken: its turn comes behind what has happened so far."""
+        if not voice.length and self._calls is None:
+            return  # it has only begun, which is of no concern here
         if voice.journal in self._behind:
             self._missed[voice] = None
         elif voice not in self._turns:
@@ -213,14 +265,24 @@ class LiveSubscription(Subscription):
             await self._more()
 
     def _delta(self, voice: Voice) -> Delta | None:
-        """What it has said that was not told yet."""
+        """Return the part of a voice's text that was not told yet; None if there is nothing new."""
         self._turns.discard(voice)
         place = (voice.journal, voice.step)
         earlier, upto = self._told.get(place, (voice, 0))
         offset = upto if earlier is voice else 0
         self._told[place] = (voice, voice.length)
-        text = voice.since(offset)
-        return Delta(voice.journal, voice.step, voice.attempt, offset, text) if text else None
+        text, call = voice.since(offset), self._new_call(voice)
+        if not text and call is None:
+            return None
+        said = voice.journal, voice.step, voice.attempt, offset, text
+        return Delta(*said) if call is None else Began(*said, call)
+
+    def _new_call(self, voice: Voice) -> LiveCall | None:
+        """The call that a voice has begun with, the first time."""
+        if self._calls is None or voice.call is None or voice in self._calls:
+            return None
+        self._calls.add(voice)
+        return voice.call
 
     def _note(self, record: Recorded) -> None:
         """Keep what was told in step with what is on record."""
@@ -232,7 +294,9 @@ class LiveSubscription(Subscription):
                     self._turns.add(voice)
                     self._backlog.insert(0, voice)
             case e.StepSettled(step=step):
-                self._told.pop((record.journal, step), None)
+                voice, _ = self._told.pop((record.journal, step), (None, 0))
+                if self._calls and voice is not None:
+                    self._calls.discard(voice)
             case e.AttemptSettled(attempt=attempt):
                 self._forget(record.journal, lambda voice: voice.attempt == attempt)
             case e.RunFinished() | e.Killed():

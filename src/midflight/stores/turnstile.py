@@ -1,56 +1,62 @@
 """A fair queue for the writers of one SQLite file, across processes.
 
 SQLite has no queue: a process that commits back to back starves another for seconds (16.8 s were
-seen). Two file locks make one. Whoever waits for the gate holds the door, so whoever just left the
-gate must get in line behind them.
+seen). Two locks make one. A process that waits for the gate holds the door, so a process that has
+just left the gate must get in line behind it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from midflight.stores.descriptors import close, not_inherited
+from midflight.stores.locks import FileLock, Lock
+
 
 class Turnstile:
-    """One per process and store; used by whoever holds the writer's desk."""
+    """One per store in a process; used only while the writer's desk is held."""
 
-    def __init__(self, folder: Path) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._door = os.open(folder / "door", flags, 0o600)
-        self._gate = os.open(folder / "gate", flags, 0o600)
+    def __init__(self, door: Lock, gate: Lock) -> None:
+        self._door = door
+        self._gate = gate
 
     @contextmanager
     def passed(self) -> Iterator[None]:
         """Wait for one's turn. The locks go with the process, however it ends."""
-        self._enter(fcntl.LOCK_EX)
+        self._enter(wait=True)
         try:
             yield
         finally:
             self.leave()
 
     def enter_at_once(self) -> bool:
-        """Take one's turn if nobody else is there or waits. Whoever is let in must ``leave``."""
-        try:
-            self._enter(fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        """Take one's turn if nobody else is there or waits; then the caller must ``leave``."""
+        return self._enter(wait=False)
 
-    def _enter(self, how: int) -> None:
-        fcntl.flock(self._door, how)
+    def _enter(self, *, wait: bool) -> bool:
+        if not self._door.take(wait=wait):
+            return False
         try:
-            fcntl.flock(self._gate, how)
+            return self._gate.take(wait=wait)
         finally:
-            fcntl.flock(self._door, fcntl.LOCK_UN)
+            self._door.free()
 
     def leave(self) -> None:
         """Let the next one in."""
-        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        self._gate.free()
 
-    def close(self) -> None:
-        """Give the files back."""
-        os.close(self._door)
-        os.close(self._gate)
+
+@contextmanager
+def turnstile_of_files(folder: Path) -> Iterator[Turnstile]:
+    """Give a turnstile of two files in a folder, for systems without locks on bytes."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    door = not_inherited(os.open(folder / "door", flags, 0o600))
+    gate = not_inherited(os.open(folder / "gate", flags, 0o600))
+    try:
+        yield Turnstile(FileLock(door), FileLock(gate))
+    finally:
+        close(door)
+        close(gate)

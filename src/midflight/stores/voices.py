@@ -1,4 +1,4 @@
-"""What steps of this process are saying at this moment, before it is in the journal.
+"""The voices of steps in this process: what they say at this moment, before it is in the journal.
 
 A voice is the text of one attempt while it goes on. Nothing of it is queued for anybody: each
 watcher knows how far it has read and takes the rest when it comes to it, so a slow one gets the
@@ -10,27 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import Raw, Struct
+
+from midflight.kernel.record import NULL
+
+
+class LiveCall(Struct, frozen=True, gc=False):
+    """The call of a read: the step's name, its tool and its arguments."""
+
+    name: str
+    tool: str
+    input: Raw = NULL
+
 
 class Voice:
-    """What one attempt has said so far. Ends with the attempt."""
+    """The text that one attempt has said so far. A voice ends with its attempt."""
 
-    __slots__ = ("_pieces", "_tell", "attempt", "journal", "length", "step")
+    __slots__ = ("_pieces", "_tell", "attempt", "call", "journal", "length", "step")
 
-    def __init__(self, tell: Callable[[Voice], None], journal: str, step: str, attempt: int):
-        self.journal, self.step, self.attempt = journal, step, attempt
+    def __init__(
+        self,
+        tell: Callable[[Voice], None],
+        journal: str,
+        step: str,
+        attempt: int,
+        call: LiveCall | None = None,
+    ):
+        self.journal, self.step, self.attempt, self.call = journal, step, attempt, call
         self.length = 0
         self._pieces: list[str] = []
         self._tell = tell
 
     def say(self, text: str) -> None:
-        """Add to it, and tell who watches."""
+        """Add to the text, and tell the watchers."""
         if text:
             self._pieces.append(text)
             self.length += len(text)
             self._tell(self)
 
     def since(self, offset: int) -> str:
-        """What was said from an offset on. Cheap for who is near the end, as most are."""
+        """Return the text from an offset on; cheap near the end, where most readers are."""
         missing, first = self.length - offset, len(self._pieces)
         while missing > 0:
             first -= 1
@@ -46,14 +65,19 @@ class Voices:
         self._over = over
         self._speaking: dict[str, dict[str, Voice]] = {}
 
-    def begin(self, journal: str, step: str, attempt: int) -> Voice:
-        """An attempt speaks for the first time; an earlier one of the same step is over."""
-        voice = Voice(self._tell, journal, step, attempt)
+    def begin(self, journal: str, step: str, attempt: int, call: LiveCall | None = None) -> Voice:
+        """Make the voice of an attempt; it takes the place of an earlier one of the same step.
+
+        With ``call``, watchers are told that the call has begun, before it says anything.
+        """
+        voice = Voice(self._tell, journal, step, attempt, call)
         self._speaking.setdefault(journal, {})[step] = voice
+        if call is not None:
+            self._tell(voice)
         return voice
 
     def end(self, voice: Voice) -> None:
-        """The attempt is over. Who has not heard all of it still can; who comes now does not."""
+        """End a voice. Watchers that have it can still read the rest; new ones do not get it."""
         self._over(voice)
         steps = self._speaking.get(voice.journal, {})
         if steps.get(voice.step) is voice:
@@ -62,5 +86,5 @@ class Voices:
                 del self._speaking[voice.journal]
 
     def of(self, journal: str) -> Iterable[Voice]:
-        """Who speaks in this run."""
+        """Return the voices of a run's steps."""
         return tuple(self._speaking.get(journal, {}).values())

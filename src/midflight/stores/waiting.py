@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
-from midflight.errors import JournalNotFound
+from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
 from midflight.kernel.events import QuestionOpened, RunFinished
 from midflight.kernel.fold import advance
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
-from midflight.stores.base import PAGE, Query, Row, Store
+from midflight.stores.base import PAGE, Query, Row
+
+ON_QUESTION: Final = ("wait", "raise")
 
 
 class Journals(Protocol):
-    """What has to be readable: a store, or that of a server."""
+    """The readable part of a store, or of a server's store."""
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """Up to ``limit`` events after a position."""
@@ -28,14 +30,27 @@ class Journals(Protocol):
     async def rows(self, query: Query) -> list[Row]:
         """Look the read model up."""
 
+    async def row(self, journal: str) -> Row:
+        """The read model of one journal."""
+
+    async def now(self) -> float:
+        """The store's clock."""
+
     def watch(
         self, cursors: Mapping[str, int]
     ) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
         """Events after the given positions, then live ones."""
 
 
+class Blobs(Protocol):
+    """A place from which large values are read."""
+
+    async def blob(self, digest: str) -> bytes:
+        """A value that was too large for a row."""
+
+
 async def run_state(journals: Journals, run: str) -> RunState:
-    """A run as it is now; JournalNotFound for what is none."""
+    """A run as it is now; JournalNotFound for a journal that is not a run's."""
     state = await journals.load(run)
     if not isinstance(state, RunState):
         raise JournalNotFound(run)
@@ -43,7 +58,7 @@ async def run_state(journals: Journals, run: str) -> RunState:
 
 
 async def thread_state(journals: Journals, thread: str) -> ThreadState:
-    """A thread as it is now; JournalNotFound for what is none."""
+    """A thread as it is now; JournalNotFound for a journal that is not a thread's."""
     talk = await journals.load(thread)
     if not isinstance(talk, ThreadState):
         raise JournalNotFound(thread)
@@ -59,7 +74,7 @@ async def thread_if_any(journals: Journals, thread: str) -> ThreadState | None:
 
 
 async def question_at(journals: Journals, run: str, position: int) -> QuestionOpened | None:
-    """What was asked at a position; it never changes, so it can be read apart."""
+    """Read the question at a position, if there is one; it never changes, so it is read apart."""
     for record in await journals.read(run, after=max(0, position - 1), limit=1):
         if isinstance(record.event, QuestionOpened):
             return record.event
@@ -67,15 +82,32 @@ async def question_at(journals: Journals, run: str, position: int) -> QuestionOp
 
 
 async def end_of(journals: Journals, state: RunState) -> RunFinished:
-    """How a run has ended that has: with its result, or where that is kept."""
+    """Read the last event of a run that has ended: it has the result, or where that is kept."""
     (last,) = await journals.read(state.journal, after=state.finished - 1, limit=1)
     assert isinstance(last.event, RunFinished)
     return last.event
 
 
-async def result_of(store: Store, ended: RunFinished) -> bytes:
-    """What its function returned, as it is stored."""
-    return await store.blob(ended.blob.hash) if ended.blob else bytes(ended.result)
+async def result_of(blobs: Blobs, ended: RunFinished) -> bytes:
+    """Read the value that a run's function returned, as it is stored."""
+    return await blobs.blob(ended.blob.hash) if ended.blob else bytes(ended.result)
+
+
+async def without_person(
+    until: Callable[[str, Callable[[RunState], bool]], Awaitable[RunState]],
+    run: str,
+    on_question: str,
+) -> RunState:
+    """Wait for the end of a run; with ``on_question="raise"`` raise when it asks a person."""
+    if on_question not in ON_QUESTION:
+        words = " or ".join(repr(word) for word in ON_QUESTION)
+        raise InvalidRequest(f"on_question= is {words}, not {on_question!r:.40}.")
+    raises = on_question == "raise"
+    state = await until(run, lambda s: not s.alive or (raises and bool(s.questions)))
+    if raises and state.alive and state.questions:
+        asked = next(iter(state.questions.values()))
+        raise NeedsPerson(run, asked.position, asked.message, asked.kind)
+    return state
 
 
 async def until(journals: Journals, run: str, ready: Callable[[RunState], bool]) -> RunState:

@@ -1,9 +1,10 @@
-"""What every store makes of its reading: a journal folded, and watchers of what comes next."""
+"""The part of every store that is built on its reading: folded journals, and their watchers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from midflight.errors import StoreUnavailable
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
 from midflight.stores.base import PAGE, empty_state
@@ -15,6 +16,15 @@ from midflight.stores.voices import Voices
 
 def _nothing() -> None:
     pass
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
+def closed() -> StoreUnavailable:
+    """The refusal of a store that was closed."""
+    return StoreUnavailable("the store is closed. Nothing was appended.")
 
 
 class Watched:
@@ -48,6 +58,10 @@ class Watched:
         """See ``Store.movements``."""
         self._expected()
         return self._hub.hear_of_all()
+
+    def wanting(self) -> Movements:
+        """See ``Store.wanting``. Here nobody is told."""
+        return Movements(_ignore, _ignore)
 
     @property
     def voices(self) -> Voices:

@@ -2,15 +2,17 @@
 
 ::
 
-    async with local("runs.db", report) as control, tracing(control):
+    async with midflight.open("runs.db", agents=[report]) as client, tracing(client):
         ...
 """
+
+from midflight.errors import to_install
 
 try:
     from midflight.telemetry.following import tracing
 except ImportError as missing:
     if not (missing.name or "").startswith("opentelemetry"):
         raise
-    raise ImportError("midflight.telemetry needs an extra: pip install 'midflight[otel]'") from None
+    raise ImportError(f"midflight.telemetry needs an extra: {to_install('otel')}") from None
 
 __all__ = ["tracing"]

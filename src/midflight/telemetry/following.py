@@ -1,8 +1,7 @@
-"""Follows every run of a store that moves, and has it told."""
+"""Follows every run of a store that moves, and makes spans of it."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -18,28 +17,33 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from midflight.client import Client
 from midflight.control import Control
-from midflight.errors import JournalNotFound, StoreError
+from midflight.errors import InvalidRequest, JournalNotFound, StoreError
 from midflight.stores.base import RUN_PREFIX
 from midflight.stores.movements import Movements
 from midflight.tasks import owned_tasks
 from midflight.telemetry.spans import RunSpans, Told
+from midflight.tools.secret import clean_logger
 
-log: Final = logging.getLogger(__name__)
+log: Final = clean_logger(__name__)
 SETTLE_S: Final = 2.0  # what the last look may take
 AGAIN_S: Final = 1.0  # before a store that is out of reach is asked again
 
 
 @asynccontextmanager
 async def tracing(
-    control: Control, *, provider: TracerProvider | None = None
+    client: Client | Control, *, provider: TracerProvider | None = None
 ) -> AsyncIterator[None]:
-    """Tell every run of this store that moves while the block is open.
+    """Send spans of every run of a store that moves while the block is open.
 
-    Spans go to ``provider``, or to the one that the program has set. Runs are children of the span
-    that is current here, if there is one. Call it in one process of those that share a store, or
-    each of them tells the same.
+    ``client`` is one of ``midflight.open``. Spans go to ``provider``, or to the one that the
+    program has set. Runs are children of the span that is current here, if there is one. Call it in
+    one process of those that share a store, or each of them sends the same spans.
     """
+    control = client.controls if isinstance(client, Client) else client
+    if not isinstance(control, Control):
+        raise InvalidRequest("tracing needs a client of midflight.open: the server sends its own.")
     tracer = get_tracer("midflight", version("midflight"), provider)
     above = set_span_in_context(get_current_span(), Context())
     follower = Follower(control, tracer, above, since=await control.store.now())
@@ -53,7 +57,7 @@ async def tracing(
 
 
 class Follower:
-    """Which runs are being told, and how far those have been that have ended."""
+    """The runs of which spans are being made, and how far that has come for ended runs."""
 
     def __init__(self, control: Control, tracer: Tracer, above: Context, *, since: float) -> None:
         self._store = control.store
@@ -63,7 +67,7 @@ class Follower:
         self._lock = anyio.Lock()
 
     async def follow(self, movements: Movements) -> None:
-        """Until it is cancelled."""
+        """Follow the runs that move, until cancelled."""
         while True:
             await movements.wait()
             await self._look(movements)
@@ -111,7 +115,7 @@ class Follower:
         return spans
 
     async def _above_of(self, parent: str) -> Context:
-        """Where a run belongs: below the run that has begun it, or below what was current here."""
+        """Return the context for a run's span: its parent's, or the one that was current here."""
         if not parent:
             return self._above
         return (self._open.get(parent) or await self._catch_up(parent)).context

@@ -1,4 +1,4 @@
-"""One run as spans. What is told is what is on record, with the times of the record.
+"""Spans of one run, made only of what is on record and with the times of the record.
 
 A span is made when its end is on record, so nothing that was cut off is told as finished. Only the
 run's own span is open meanwhile: it is the parent of all others, and of background runs.
@@ -42,7 +42,7 @@ class Begun(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """How far a run was told that has ended, and under which span."""
+    """The position up to which an ended run was told, and the span of that run."""
 
     upto: int
     span: SpanContext
@@ -65,12 +65,12 @@ class RunSpans:
 
     @property
     def context(self) -> Context:
-        """What spans below this run have as their parent."""
+        """The context in which spans below this run are made, with the run's span as parent."""
         return set_span_in_context(self._span, Context())
 
     @property
     def told(self) -> Told:
-        """For when it moves again, after its end."""
+        """The position and the span to go on from, if the run moves again after its end."""
         return Told(self.state.head, self._span.get_span_context())
 
     def begin(self, above: Context) -> None:
@@ -111,12 +111,12 @@ class RunSpans:
         match event:
             case e.AttemptStarted():
                 said: Said = {
-                    "midflight.step": event.step,
+                    "midflight.step": _shown(event.step),
                     "midflight.tool": event.tool,
                     "midflight.effect": str(event.effect),
                     "midflight.irreversible": event.irreversible,
                 }
-                self._attempts[at] = Begun(record.at, event.name, said)
+                self._attempts[at] = Begun(record.at, _label(event.name), said)
                 self._tried.add(event.step)
             case e.AttemptSettled() | e.LateOutcome():
                 self._settle(event, record)
@@ -145,14 +145,15 @@ class RunSpans:
             self._effects[event.attempt] = told
 
     def _read(self, event: e.StepSettled, record: Recorded) -> None:
-        """A plain read: only its end is on record, so its span has no length.
+        """Tell of a plain read: only its end is on record, so its span has no length.
 
-        Also what was not permitted. How an effect has ended its attempts have told.
+        A step that was not permitted is told in the same way. One that had attempts is not told
+        here: the spans of its attempts tell how it has ended.
         """
         if event.step in self._tried:
             return
-        said: Said = {"midflight.step": event.step}
-        self._tell(Begun(record.at, event.name, said), record, {}, wrong=event.error)
+        said: Said = {"midflight.step": _shown(event.step)}
+        self._tell(Begun(record.at, _label(event.name), said), record, {}, wrong=event.error)
 
     def _undone(self, event: e.UndoSettled, record: Recorded) -> None:
         begun, effect = self._undos.pop(event.undo)
@@ -169,7 +170,7 @@ class RunSpans:
             self._requests[record.position] = Begun(record.at, name, said)
 
     def _deliver(self, record: Recorded) -> None:
-        """A control ends where it was applied, or where another one took its place."""
+        """End the spans of controls that were applied, or that another control has replaced."""
         for position in list(self._requests):
             status = self.state.deliveries[position].status
             if status != "accepted":
@@ -201,6 +202,17 @@ class RunSpans:
             span.set_status(Status(StatusCode.ERROR, wrong))
         span.end(_ns(record.at))
         return span.get_span_context()
+
+
+def _label(step: str) -> str:
+    """Return the name of a step without what an assistant's step is about: that is an argument."""
+    return step.partition(": ")[0]
+
+
+def _shown(identity: str) -> str:
+    """Return a step's identity likewise: its label, and the digest that tells it from others."""
+    label, about, rest = identity.partition(": ")
+    return f"{label}:{rest.rpartition(':')[2]}" if about and ":" in rest else label
 
 
 def _spent(usage: Usage) -> Said:

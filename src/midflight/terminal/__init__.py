@@ -1,1 +1,1 @@
-"""What a terminal shows of a run: shared by the commands and by the app. Needs no extra."""
+"""The terminal's view of a run, shared by the commands and by the app. It needs no extra."""

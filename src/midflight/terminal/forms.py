@@ -1,17 +1,19 @@
-"""A question's JSON Schema, as far as a terminal can make a form of it."""
+"""Forms for answers in a terminal, made from a question's JSON Schema."""
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest
-from midflight.sheets.answers import alternatives, facts, picks, written
+from midflight.sheets.answers import Pick, about, alternatives, picks, written
 
 BEGINNINGS: Final = frozenset('{["')
-"""Nobody begins a word with these."""
+"""Characters with which JSON begins, and no word does."""
+CLOSE: Final = 0.75  # of difflib: approved, aprove and reject! are this close, later is not
 
 
 class Choice(Struct, frozen=True):
@@ -22,7 +24,7 @@ class Choice(Struct, frozen=True):
 
 
 def choices(schema: Any) -> list[Choice]:
-    """The answers that can be picked, if there are only so many, or some of them."""
+    """Return the answers that can be picked; a question may take others as well."""
     return [
         Choice(pick.value, f"{pick.name} - {pick.words}" if pick.words else pick.name)
         for pick in picks(schema)
@@ -30,7 +32,7 @@ def choices(schema: Any) -> list[Choice]:
 
 
 def takes_words(schema: Any) -> bool:
-    """Whether an answer in free words fits, or one that has to be typed."""
+    """Return whether an answer can be typed, and not only picked."""
     if not isinstance(schema, dict):
         return True
     if "enum" in schema or "const" in schema or schema.get("type") == "boolean":
@@ -40,18 +42,22 @@ def takes_words(schema: Any) -> bool:
 
 
 def plain(text: str, schema: Any) -> Any:
-    """What somebody has typed, as the plain data that the question wants.
+    """Return the typed text as the plain data that the question wants.
 
-    Text stays text where text is wanted, even if it looks like a number. Words where only an object
-    with ``respond`` takes words become that object. What begins as JSON is JSON, or refused: half
-    of an answer must not become the answer.
+    Text stays text where text is wanted, even if it looks like a number. Words become an object
+    with ``respond`` where only such an object takes words. Text that begins as JSON has to be JSON,
+    or is refused: half of an answer must not become the answer.
     """
     if text.lstrip()[:1] in BEGINNINGS and not _wants_text(text, schema):
         return _json(text, schema)
+    found = picks(schema)
+    if text in [pick.value for pick in found]:
+        return text
+    _check_no_slip(text, found, schema)
     if _fits(text, schema):
         return text
     folded = text.strip().casefold()
-    for pick in picks(schema):
+    for pick in found:
         if folded == pick.name.casefold():
             return pick.value
     try:
@@ -60,6 +66,20 @@ def plain(text: str, schema: Any) -> Any:
         value = text
     words = {"respond": text}
     return words if not _fits(value, schema) and _fits(words, schema) else value
+
+
+def _check_no_slip(text: str, found: list[Pick], schema: Any) -> None:
+    """Refuse a single word that is nearly a choice: as free words it would mean another answer."""
+    word = text.strip().casefold()
+    names = [pick.name.casefold() for pick in found]
+    if word in names or len(word.split()) != 1 or not word.rstrip(".!?").isalpha():
+        return
+    if close := get_close_matches(word, names, n=1, cutoff=CLOSE):
+        meant = written(found[names.index(close[0])].value)
+        raise InvalidRequest(
+            f"{text.strip()!r} is none of the choices: did you mean {meant}?"
+            f"{_as_words(text, schema)} Nothing was answered."
+        )
 
 
 def _json(text: str, schema: Any) -> Any:
@@ -76,7 +96,7 @@ def _json(text: str, schema: Any) -> Any:
 
 
 def _as_words(text: str, schema: Any) -> str:
-    """How the same is sent as words, if the question takes words."""
+    """Return a sentence that shows the text sent as words, if the question takes words."""
     parts = [part for part in alternatives(schema) if isinstance(part, dict)]
     responds = any("respond" in part.get("properties", {}) for part in parts)
     for value in (text, {"respond": text}) if responds else (text,):
@@ -86,9 +106,9 @@ def _as_words(text: str, schema: Any) -> str:
 
 
 def _wants_text(text: str, schema: Any) -> bool:
-    """Whether text is what is asked for, and nothing that JSON would have to say."""
+    """Return whether the question asks for text, and for nothing that is written as JSON."""
     if _takes_only_text(schema):
-        return True  # one that does not fit is too long, or the like
+        return True  # text that does not fit is too long, or the like
     return _fits(text, schema) and not (_fits({}, schema) or _fits([], schema))
 
 
@@ -98,18 +118,18 @@ def _takes_only_text(schema: Any) -> bool:
 
 
 def _fits(value: Any, schema: Any) -> bool:
-    from midflight.schemas import misfit
+    from midflight.schemas import TooMuchWork, misfit
 
     if schema is None:
         return True
     try:
         return misfit(value, schema) is None
-    except RecursionError:
+    except (RecursionError, TooMuchWork):
         return False
 
 
 def wanted(schema: Any) -> list[str]:
-    """What would fit, in lines that a person can follow."""
+    """Return the answers that would fit, in lines that a person can follow."""
     if not isinstance(schema, dict):
         return ["any answer"]
     lines = [_to_type(choice) for choice in choices(schema)]
@@ -119,11 +139,11 @@ def wanted(schema: Any) -> list[str]:
             lines.append(f"or {{{', '.join(_pair(name) for name in names)}}}")
     if not lines and schema.get("type") == "object":
         lines = [f"{name}: {_kind(part)}" for name, part in schema.get("properties", {}).items()]
-    return [*facts(schema.get("x-details")), *(lines or [_kind(schema)])]
+    return [*about(schema), *(lines or [_kind(schema)])]
 
 
 def _to_type(choice: Choice) -> str:
-    """What it is called, and what is typed for it if that is something else."""
+    """Return the label of a choice, with the text to type for it where that differs."""
     value = written(choice.value)
     return value if value == choice.label else f"{choice.label}   ({value})"
 

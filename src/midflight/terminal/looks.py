@@ -1,13 +1,13 @@
-"""Words, signs and figures: never a colour alone, never a word that is not true."""
+"""Words, signs and figures for the state of a run; no state is shown by a colour alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from midflight.kernel.decide import HANDED_OVER
+from midflight.kernel.decide import ASIDE, HANDED_OVER
 from midflight.kernel.phases import ENDS, Cause, Phase
-from midflight.kernel.state import RunState
+from midflight.kernel.state import NOT_SEEN, RunState
 from midflight.kernel.status import place
 from midflight.sheets import RunSheet, StepSheet
 from midflight.sheets.caps import CAP, holding
@@ -29,6 +29,7 @@ SIGNS: Final = {
     "undone": "↩",
     "undo_failed": "!",
     "kept": "·",
+    "lost": "∅",
 }
 """State of a step -> its sign; the word stands beside it."""
 
@@ -46,6 +47,7 @@ TONES: Final = {
     "undone": "quiet",
     "undo_failed": "bad",
     "kept": "quiet",
+    "lost": "bad",
 }
 
 PHASES: Final = {
@@ -62,18 +64,32 @@ PHASES: Final = {
 }
 """Phase -> sign, word, tone. No sign and no word stands for two of them."""
 
+UNDRIVEN: Final = ("∅", "Nobody drives this", "bad")
+"""The same for a run that needs a driver and has no living one, whatever its phase is."""
+
 NAME_WIDTH: Final = 200
 DELETED: Final = ("·", "Deleted", "quiet")  # a run that ended long ago, and was purged
+CURRENT: Final = frozenset({"running", "retrying", "waiting", "paused", "undoing", "lost"})
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
 
+def stands(phase: str, *, undriven: bool = False) -> tuple[str, str, str]:
+    """Return the sign, word and tone of a run."""
+    return UNDRIVEN if undriven else PHASES[Phase(phase)]
+
+
+def of_sheet(sheet: RunSheet) -> tuple[str, str, str]:
+    """Return the sign, word and tone of the run that is shown."""
+    return stands(sheet.phase, undriven=sheet.undriven_since is not None)
+
+
 def phase_of(child: Background) -> tuple[str, str, str]:
-    """Sign, word and tone of a run in the background."""
+    """Return the sign, word and tone of a run in the background."""
     return PHASES[Phase(child.phase)] if child.phase in PHASES else DELETED
 
 
 def ago(seconds: float) -> str:
-    """How long ago, in one unit."""
+    """Return a time that has passed in one unit: ``3 min ago``."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit} ago"
@@ -81,13 +97,13 @@ def ago(seconds: float) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """Cut to a width; line ends become spaces, and what would steer a terminal takes its room."""
+    """Return the text on one line, cut to a width, with signs for steering characters."""
     flat = visible(" ".join(text.split()))
     return flat if len(flat) <= width else f"{flat[: max(0, width - 1)]}…"
 
 
 def indented(text: str, room: int = 6) -> str:
-    """With its line ends, and no line but the first at the margin: that is where ours begin."""
+    """Indent every line but the first: only lines of our own begin at the margin."""
     return visible(text).replace("\n", "\n" + " " * room)
 
 
@@ -99,33 +115,35 @@ def meter(sheet: RunSheet, state: RunState, now: float) -> str:
 
 
 def steps(sheet: RunSheet, state: RunState) -> str:
-    """Where it is; how many there were, once it has ended."""
+    """Return the step at which the run is, or the number of its steps once it has ended."""
     if sheet.phase not in ENDS:
         return place(state)
     return f"{sheet.done} step{'s' * (sheet.done != 1)}"
 
 
 def is_near_cap(sheet: RunSheet, now: float) -> bool:
-    """Whether any cap is nearly reached."""
+    """Return whether any cap is nearly reached."""
     return is_near(nearest(sheet, now))
 
 
 def read_when(sheet: RunSheet, *, converses: bool) -> str:
-    """When a message that is written now is read."""
+    """Return when a message that is written now is read."""
     if sheet.phase in ENDS:
         return "starts the next run" if converses else "nobody reads it until a run starts"
     if sheet.phase is Phase.CANCELLING:
         return "kept in the thread"
+    if not sheet.reads_messages:
+        return "kept; it is not known to read while it works"
     return "read when it goes on" if sheet.phase is Phase.PAUSED else "read at the next safe point"
 
 
 def is_answered(asked: Asked) -> bool:
-    """Whether an answer is what a question wants; a cap is raised, a run is handed back."""
+    """Return whether a question takes an answer; a cap is raised, a run is handed back."""
     return asked.kind not in {CAP, HANDED_OVER}
 
 
 def at_cap(sheet: RunSheet) -> str:
-    """Which cap holds it and how full that is; one that counts nothing has its own words."""
+    """Return how full the cap is that holds the run, or why it holds if it has no meter."""
     name, _, why = holding(sheet.questions).partition(":")
     meter = next((meter for meter in sheet.meters if meter.name == name), None)
     if meter is not None:
@@ -134,8 +152,10 @@ def at_cap(sheet: RunSheet) -> str:
 
 
 def headline(sheet: RunSheet) -> tuple[str, str]:
-    """The state's word, and what there is to say about it."""
+    """Return the word for the run's state, and a few words about it."""
     word = PHASES[sheet.phase][1]
+    if sheet.undriven_since is not None:
+        return UNDRIVEN[1], _undriven(sheet, word.lower())
     match sheet.phase:
         case Phase.RUNNING:
             return word, _doing(sheet)
@@ -155,6 +175,13 @@ def headline(sheet: RunSheet) -> tuple[str, str]:
             return " at ".join(filter(None, [word, _named(sheet.failed_step)])), sheet.error
         case _:
             return word, sheet.ended_by if sheet.phase is Phase.KILLED else ""
+
+
+def _undriven(sheet: RunSheet, word: str) -> str:
+    agent = sheet.agent.removesuffix(ASIDE)
+    if sheet.phase in ENDS:
+        return f"It is {word}; what is to be undone waits for a process with agent {agent}"
+    return f"It was {word}; it goes on when a process with agent {agent} runs"
 
 
 def _named(step: str) -> str:
@@ -197,19 +224,41 @@ def _with_a_person(sheet: RunSheet) -> tuple[str, str]:
     return word, _asked(sheet) or "It goes on when it is handed back"
 
 
+def current_step(sheet: RunSheet) -> int | None:
+    """Return the index of the step at which the run stands; None after its end."""
+    if sheet.phase in ENDS:
+        return None
+    for number, step in enumerate(sheet.steps):
+        if step.status in CURRENT:
+            return number
+    begun = (n for n in range(len(sheet.steps) - 1, -1, -1) if sheet.steps[n].position)
+    return next(begun, None)
+
+
 def step_seconds(step: StepSheet, now: float) -> str:
-    """How long it took, or takes so far."""
+    """Return how long a step took or has taken so far; nothing if it is not running."""
     if step.seconds is not None:
         return clock(step.seconds)
     running = step.status in {"running", "retrying", "undoing"} and step.started_at is not None
     return clock(now - (step.started_at or now)) if running else ""
 
 
-def spoken(sheet: RunSheet, texts: Mapping[str, str]) -> dict[str, str]:
-    """What is being said, by the step that says it.
+def step_when(step: StepSheet, now: float) -> str:
+    """Return when something happens in a step that waits, or nothing where it does not wait."""
+    if step.until is None or step.status not in {"retrying", "queued"}:
+        return ""
+    if step.status == "queued":
+        what = "starts"
+    else:
+        what = "looked up again" if step.word == NOT_SEEN.capitalize() else "tried again"
+    return f"{what} in {clock(step.until - now)}"
 
-    A plain read is on record with its result only: what it says meanwhile goes to the step of the
-    plan that runs.
+
+def spoken(sheet: RunSheet, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the words that are being said, by the id of the step that says them.
+
+    A plain read is on record with its result only: its words until then go to the first step that
+    is running.
     """
     if sheet.phase in ENDS:
         return {}

@@ -1,4 +1,4 @@
-"""The bar: three places whose order never changes, each with what it would cost now."""
+"""The bar: three slots in an order that never changes, each with its consequence now."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Slot(Struct, frozen=True):
 
 
 def slots(sheet: RunSheet, now: float, *, connected: bool = True) -> tuple[Slot, Slot, Slot]:
-    """The three of them, as they are now."""
+    """Return the three slots as they are now."""
     if sheet.phase in ENDS:
         return _after(sheet)
     found = (_first(sheet, now), _of(sheet.preview["redirect"]), _third(sheet, now))
@@ -50,7 +50,7 @@ def _of(offer: Offer) -> Slot:
 
 
 def _first(sheet: RunSheet, now: float) -> Slot:
-    """Pause, or what undoes a hold: each cause is lifted by its owner only."""
+    """Return pause, or the verb that lifts the hold: each cause is lifted by its owner only."""
     offers, holds = sheet.preview, set(sheet.holds)
     if sheet.phase is Phase.WAITING or (Cause.STALE in holds and sheet.questions):
         return _review(sheet, now)
@@ -83,7 +83,7 @@ def _third(sheet: RunSheet, now: float) -> Slot:
 
 
 def _after(sheet: RunSheet) -> tuple[Slot, Slot, Slot]:
-    """After the end the same place holds what can still be done."""
+    """Return the slots of a run that has ended: the verbs that are still possible."""
     again = _again(sheet)
     undo = _of(sheet.preview["undo"])
     new = Slot("start", "New run", "Leaves this one as it is")

@@ -1,4 +1,4 @@
-"""A conversation in words: who speaks, and what became of what they have said."""
+"""A conversation as lines of text, with the speaker and the outcome of each message."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ OUTCOMES: Final = {
     "undo": "Undone",
 }
 BACK: Final = {"switch": "back", "defer": "switch"}
-"""What was chosen -> what a person may want instead."""
+"""A choice -> the choice that a person may want instead."""
 HEARD: Final = {CUT: ", cut short", UNHEARD: ", not all of it heard"}
-"""What became of words that were spoken -> the same behind who said them."""
+"""The status of spoken words -> the note behind the name of their speaker."""
 SAID: Final = frozenset({"said: text", "said: aside", "said: cancel?", "said: triage"})
 
 
 class Told(NamedTuple):
-    """Who, in which tone, and what."""
+    """Words in a conversation: their speaker, their tone and their text."""
 
     who: str
     tone: str
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 
 def told(line: Line) -> Told | None:
-    """What somebody has said, if that is what the line is."""
+    """Return the words that a line holds, or None if it is another kind of line."""
     match line.kind:
         case "message":
             return Told(line.by, "accent", line.text)
@@ -51,7 +51,7 @@ def told(line: Line) -> Told | None:
 
 
 def outcome(line: Line) -> str:
-    """What became of a message, in a word or a few."""
+    """Return the outcome of a message, in a word or a few."""
     if line.status == "withdrawn":
         return "Withdrawn"
     if line.choice in OUTCOMES:
@@ -61,7 +61,7 @@ def outcome(line: Line) -> str:
 
 
 def event(line: Line) -> str:
-    """What has happened in the conversation beside what was said, as one line of news."""
+    """Return one line of news about a choice or a todo, and nothing for other lines."""
     what = OUTCOMES.get(line.choice, line.choice or "Open again")
     match line.kind:
         case "choice":

@@ -1,1 +1,1 @@
-"""What agents act with: functions, shells and programs that can be stopped for certain."""
+"""Tools for agents: functions, shells and programs that can be stopped for certain."""

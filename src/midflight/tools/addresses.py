@@ -1,7 +1,7 @@
-"""Which addresses of the internet a tool may speak to: those of everybody, and none of ours.
+"""The addresses that a tool may connect to: public ones, and none of our own network.
 
-Looked at after a name was resolved and at the moment of connecting, and the connection goes to the
-very address that was looked at: a name that means something else a moment later leads nowhere.
+An address is checked after its name was resolved, at the moment of connecting, and the connection
+goes to the very address that was checked: a name that means another address later changes nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOT_GLOBAL: Final = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the internet at large.
+    """Return whether an address belongs to the public internet.
 
     IPv6 is allowed only from the range that is handed out to everybody: this leaves out what holds
     an IPv4 address inside (mapped, compatible, NAT64), which would be another way to the same door.
@@ -60,7 +60,7 @@ def _is_in(address: IPv4Address | IPv6Address, network: object) -> bool:
 
 
 async def addresses(host: str, port: int, allow: Sequence[str]) -> list[str]:
-    """The addresses of a host that may be spoken to, or a refusal.
+    """Return the addresses of a host that a tool may connect to; refuse if there are none.
 
     ``allow`` names hosts with their ports, such as ``127.0.0.1:8080``, that need not be public.
     """

@@ -1,4 +1,4 @@
-"""A call of a Python function as bytes, and its answer: what ``callee.py`` reads and writes."""
+"""A call of a Python function and its answer as bytes, for ``callee.py`` at the other end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WRAPPERS: Final = ("function", "__wrapped__")
 
 
 def command() -> list[str]:
-    """The program that makes the call; the number of the result's pipe comes behind it.
+    """Return the command that makes the call; the number of the result's pipe is to follow.
 
     ``-P``: the folder of the program holds modules named like those of the standard library.
-    ``-u``: what the function prints is here before it is killed, not in a buffer there.
+    ``-u``: the function's output is not buffered there, so a kill loses none of it.
     """
     return [sys.executable, "-P", "-u", CALLEE]
 
@@ -99,7 +99,7 @@ def _place(function: Callable[..., Any]) -> tuple[str, str]:
 
 
 def _main(title: str) -> dict[str, str]:
-    """How to load the main program again: by its name after ``python -m``, else by its file."""
+    """Return the main program by its name after ``python -m``, or else by its file."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:

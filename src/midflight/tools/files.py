@@ -23,8 +23,8 @@ from midflight.overriding import override
 from midflight.tools.base import (
     ChangedSince,
     Done,
+    EffectRecord,
     NotDone,
-    Performed,
     Tool,
     ToolFailed,
     ToolRefused,
@@ -60,8 +60,11 @@ class Workspace(Reading):
         name: str = "workspace",
         approval: bool | str = False,
         file_bytes_max: int = FILE_BYTES_MAX,
+        untrusted: bool = False,
     ) -> None:
+        """``untrusted`` says that strangers may have written what is in the files."""
         self.name = name
+        self._untrusted = untrusted
         self._folder = Folder(folder, size_max=file_bytes_max)
         self._replacer = Replacer(self._folder)
         self._keep = self._replacer.keep
@@ -98,7 +101,8 @@ class Workspace(Reading):
         return hash((self.name, self._folder.path))
 
     def _reads(self, function: Any, name: str) -> Tool:
-        return tool(effect="read", name=f"{self.name}.{name}")(function)
+        declare = tool(effect="read", name=f"{self.name}.{name}", untrusted=self._untrusted)
+        return declare(function)
 
     def _changes(self, function: Any, name: str, approval: bool | str) -> Tool:
         takes = tuple(inspect.signature(function).parameters)
@@ -107,8 +111,10 @@ class Workspace(Reading):
             effect="once",
             name=f"{self.name}.{name}",
             noun="file",
+            label="file {path} to {to}" if moves else "file {path}",
             approval=approval,
             check=partial(self._check_move if moves else self._check, takes),
+            settles_within=0,  # nothing leaves this machine
             undo=partial(self._undo_move if moves else self._undo, takes),
             leaves=partial(self._leaves, takes),
         )(function)
@@ -171,7 +177,7 @@ class Workspace(Reading):
         return FileChanged(to, version)
 
     def _expected(self, path: str, version: str) -> Content | None:
-        """The file as it is, if that is what the caller has seen."""
+        """Return the file as it is, if the caller has seen this version of it."""
         now = self._folder.content(path)
         if now is None and version:
             refuse(path, "is not there any more; leave the version empty to write it anew")
@@ -191,7 +197,7 @@ class Workspace(Reading):
 
     @contextmanager
     def _unmaking(self, made: list[str]) -> Iterator[None]:
-        """Folders that were made for what is then refused do not stay."""
+        """Remove the folders that were made for a change, if the change is refused."""
         try:
             yield
         except ToolRefused:
@@ -204,12 +210,12 @@ class Workspace(Reading):
         content = self._folder.content(path)
         return content.version if content is not None else ""
 
-    def _leaves(self, takes: Takes, performed: Performed) -> list[str]:
+    def _leaves(self, takes: Takes, performed: EffectRecord) -> list[str]:
         given = _given(takes, performed)
         return [self._look(given[name]) for name in ("path", "to") if name in given]
 
-    def _check(self, takes: Takes, performed: Performed) -> Any:
-        """Done or not, by what the file holds now."""
+    def _check(self, takes: Takes, performed: EffectRecord) -> Any:
+        """Tell from the present content of the file whether the change was made."""
         given = _given(takes, performed)
         path, before = given["path"], given.get("version", "")
         kept = self._keep.load(performed.key)
@@ -221,7 +227,7 @@ class Workspace(Reading):
             return Done(FileChanged(path, now))
         return NotDone() if now == before else Unclear(f"{path} was changed by others since")
 
-    def _undo(self, takes: Takes, performed: Performed) -> None:
+    def _undo(self, takes: Takes, performed: EffectRecord) -> None:
         """Put back exactly what was there, unless others have changed it since."""
         given = _given(takes, performed)
         path, before = given["path"], given.get("version", "")
@@ -248,7 +254,7 @@ class Workspace(Reading):
             self._replacer.put(path, kept.content, now)
 
     def _after(self, given: dict[str, Any], kept: Kept | None) -> str | None:
-        """The version that the change leads to; None if that cannot be told."""
+        """Return the version that the change leads to; None if that cannot be told."""
         if "text" in given:
             return version_of(_encoded(given["path"], given["text"]))
         if "old" not in given:
@@ -257,7 +263,7 @@ class Workspace(Reading):
             return None
         return version_of(_edited(given["path"], kept.data, given["old"], given["new"]))
 
-    def _check_move(self, takes: Takes, performed: Performed) -> Any:
+    def _check_move(self, takes: Takes, performed: EffectRecord) -> Any:
         given = _given(takes, performed)
         path, to, version = given["path"], given["to"], given["version"]
         try:
@@ -268,7 +274,7 @@ class Workspace(Reading):
             return Done(FileChanged(to, version))
         return NotDone() if here == version else Unclear(f"{path} was changed by others since")
 
-    def _undo_move(self, takes: Takes, performed: Performed) -> None:
+    def _undo_move(self, takes: Takes, performed: EffectRecord) -> None:
         given = _given(takes, performed)
         path, to, version = given["path"], given["to"], given["version"]
         with self._replacer.alone():
@@ -282,7 +288,7 @@ class Workspace(Reading):
             self._replacer.remove_folders(kept.made if kept else [])
 
 
-def _given(takes: Takes, performed: Performed) -> dict[str, Any]:
+def _given(takes: Takes, performed: EffectRecord) -> dict[str, Any]:
     """The arguments by their names."""
     return dict(zip(takes, performed.args, strict=False)) | performed.kwargs
 

@@ -1,10 +1,9 @@
-"""A folder that nothing gets out of: every file is reached through handles, one name at a time.
+"""A folder that no path leads out of: every file is reached through handles, one name at a time.
 
-A path is a wish, not a place. Between a look at it and its use somebody may put a link there, so
-nothing is looked at first: each folder on the way is opened by its name inside the one before, and
-a link is not followed, whoever made it and whenever. ``..`` and absolute paths are refused as they
-are written. What cannot be seen here is a hard link to a file elsewhere, and a folder that somebody
-moves out while it is open.
+Between a check of a path and its use somebody may put a link there, so no path is checked first:
+each folder on the way is opened by its name inside the one before, and a link is never followed.
+``..`` and absolute paths are refused as they are written. Two things cannot be seen here: a hard
+link to a file elsewhere, and a folder that somebody moves out while it is open.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from weakref import finalize
 
 from msgspec import Struct
 
+from midflight import store_files
 from midflight.tools.base import ToolRefused
 
 KEEP: Final = ".midflight"
@@ -50,7 +50,7 @@ class Content(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """What a walk has come by: a file, a folder, a link, something other or unreadable."""
+    """A thing that a walk has found: a file, a folder, a link, something other or unreadable."""
 
     path: str
     kind: str
@@ -113,7 +113,7 @@ class Folder:
         return []
 
     def content(self, path: str) -> Content | None:
-        """What a file holds; None if there is none."""
+        """Return the content of a file; None if there is no such file."""
         try:
             with self.inside(path) as (handle, name):
                 return read(handle, name, path, self.size_max)
@@ -180,20 +180,27 @@ def parts(path: str) -> list[str]:
 
 
 def read(handle: int, name: str, path: str, size_max: int) -> Content:
-    """A file's content. Raises FileNotFoundError, and refuses what is no ordinary file."""
+    """A file's content. Raises FileNotFoundError, and refuses what is no ordinary file.
+
+    A file of a store that this process has open is not even opened: closing it again would take
+    the store's locks away.
+    """
     with refusals(path):
+        if store_files.is_open(os.stat(name, dir_fd=handle, follow_symlinks=False)):
+            refuse(path, store_files.WHY)
         file = os.open(name, _FILE, dir_fd=handle)
     try:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
             refuse(path, "is not an ordinary file")
+        if about.st_size > size_max:
+            refuse(path, f"has {about.st_size:,} bytes, and this tool takes {size_max:,}")
         with open(file, "rb", closefd=False) as opened:
             data = opened.read(size_max + 1)
     finally:
         os.close(file)
     if len(data) > size_max:
-        size = max(about.st_size, len(data))
-        refuse(path, f"has {size:,} bytes, and this tool takes {size_max:,}")
+        refuse(path, f"has grown to more than the {size_max:,} bytes that this tool takes")
     return Content(data, stat.S_IMODE(about.st_mode) & MODE)
 
 

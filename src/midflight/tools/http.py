@@ -1,4 +1,4 @@
-"""Pages and services of the internet as tools, and nothing of the network we are in.
+"""Pages and services of the public internet as tools; our own network is out of reach.
 
 ``http_get`` reads and follows redirects; ``http_send`` does something once, follows none, and is
 approved first. Every connection, also that of a redirect, goes through ``addresses.py``: private,
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import anyio
 from msgspec import Struct
 
-from midflight.errors import InvalidTool
+from midflight.errors import InvalidTool, to_install
 from midflight.overriding import override
 from midflight.tools.addresses import addresses
 from midflight.tools.base import Tool, ToolFailed, ToolRefused, tool
@@ -32,7 +32,7 @@ try:
     import httpcore
     import httpx
 except ImportError as error:
-    raise InvalidTool("http", "it needs the extra `http`: pip install 'midflight[http]'") from error
+    raise InvalidTool("http", f"it needs the extra `http`: {to_install('http')}") from error
 
 BODY_BYTES_MAX: Final = 1_000_000
 TIMEOUT_S: Final = 30.0
@@ -60,7 +60,7 @@ CHARSETS: Final = ("utf-8", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-12
 
 
 class Page(Struct, frozen=True):
-    """What a server has answered. An error status is an answer too."""
+    """The answer of a server. An error status is an answer too."""
 
     status: int
     url: str
@@ -70,7 +70,7 @@ class Page(Struct, frozen=True):
 
 
 class Http(Struct, frozen=True):
-    """Tools for what is on the internet. ``allow=("127.0.0.1:8080",)`` names what else may be."""
+    """Tools for the public internet; ``allow=("127.0.0.1:8080",)`` names other hosts."""
 
     allow: tuple[str, ...] = ()
     name: str = "http"
@@ -89,7 +89,8 @@ class Http(Struct, frozen=True):
     def http_get(self) -> Tool:
         """Reads."""
         limit = self.timeout_s + 5.0
-        return tool(effect="read", name=f"{self.name}_get", timeout=limit)(self._get)
+        declare = tool(effect="read", name=f"{self.name}_get", timeout=limit, outside=True)
+        return declare(self._get)
 
     @property
     def http_send(self) -> Tool:
@@ -98,8 +99,10 @@ class Http(Struct, frozen=True):
             effect="once",
             name=f"{self.name}_send",
             noun="request",
+            label="request {method} {url}",
             approval=self.approval,
             timeout=self.timeout_s + 5.0,
+            outside=True,
         )
         return declare(self._send)
 
@@ -147,7 +150,7 @@ class Http(Struct, frozen=True):
         headers: dict[str, str],
         body: bytes,
     ) -> tuple[Page, str]:
-        """One request and its answer; and where that leads, if it is a redirect."""
+        """Make one request; return its answer, and the target if that is a redirect."""
         sent = {"User-Agent": "midflight", "Accept": "*/*"} | headers
         sent |= {"Host": url.netloc.decode(), "Accept-Encoding": "identity"}
         if body or method in {"POST", "PUT", "PATCH"}:

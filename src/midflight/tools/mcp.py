@@ -1,17 +1,17 @@
-"""Tools of MCP servers, with effects that we list and they do not.
+"""Tools of MCP servers; their effects are listed by us, not by the servers.
 
 ``async with McpServer.stdio("crm-server", name="crm", effects={"search": "read"}) as crm`` gives
-``crm.tools``. A tool that is not in the listing happens ``once`` and is approved first; what the
-server says of itself (``readOnlyHint`` and the like) changes nothing about that. Its descriptions
-are data: a model reads them, a person who approves does not.
+``crm.tools``. A tool that is not in the listing happens ``once`` and is approved first; hints of
+the server (``readOnlyHint`` and the like) change nothing about that. Its descriptions are data: a
+model reads them, a person who approves does not.
 
 Before each call the server is asked for its tools again. One that is not as it was when it was
 listed is not called: ``await crm.refresh()`` lists anew, and since the rule of an approval holds a
 digest of the definition, people are asked again.
 
 A server on standard input runs under our supervisor: it ends with all its processes when we close,
-and also when we are killed. One that dies is started again by the next call; what it was doing has
-an unknown outcome, unless it was a read.
+and also when we are killed. One that dies is started again by the next call; the call that it was
+at has an unknown outcome, unless that was a read.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.overriding import override
 from midflight.schemas import check_schema
-from midflight.tools.base import Tool, ToolFailed, ToolRefused, tool
+from midflight.tools.base import EffectName, Tool, ToolFailed, ToolRefused, tool
 from midflight.tools.mcp_link import (
     BROKEN,
     CONNECT_S,
@@ -59,12 +60,13 @@ PAGES_MAX: Final = 50
 TOOLS_MAX: Final = 500
 TEXT_MAX: Final = 200_000
 DATA_BYTES_MAX: Final = 500_000
+SCHEMAS_BYTES_MAX: Final = 1_000_000  # of all tools of a server together
 DESCRIPTION_MAX: Final = 4_000
 NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
 
 class McpAnswer(Struct, frozen=True):
-    """What a tool of a server has answered. ``error`` is the server's own word for how it went."""
+    """The answer of a server's tool. ``error`` is true if the server says that the call failed."""
 
     text: str
     data: Any = None
@@ -81,8 +83,10 @@ class McpServer:
         *,
         name: str,
         address: tuple[str, ...],
-        effects: Mapping[str, str] | None = None,
+        effects: Mapping[str, EffectName] | None = None,
         timeout_s: float = TIMEOUT_S,
+        outside: bool = True,
+        untrusted: bool = True,
     ) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", name):
             raise InvalidTool(name, "a server's name is made of letters, digits, - and _")
@@ -93,6 +97,8 @@ class McpServer:
         self._address = address
         self._effects = dict(effects or {})
         self._timeout_s = timeout_s
+        self._outside = outside
+        self._untrusted = untrusted
         self._connect = connect
         self._link: Link | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -102,23 +108,34 @@ class McpServer:
         cls,
         *command: str,
         name: str,
-        effects: Mapping[str, str] | None = None,
+        effects: Mapping[str, EffectName] | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         log: str | os.PathLike[str] = os.devnull,
         timeout_s: float = TIMEOUT_S,
+        outside: bool = True,
+        untrusted: bool = True,
     ) -> McpServer:
         """A server that is a program of this machine, started by us.
 
         Of our environment it sees what tells where it is (``PATH``, ``HOME``, …) and ``env``. What
-        it prints as errors goes to the file ``log``.
+        it prints as errors goes to the file ``log``. Its tools count as leaving this machine, and
+        what they return as words of strangers; ``outside=False`` and ``untrusted=False`` say that
+        they are not.
         """
         if not command or shutil.which(command[0], path=(env or {}).get("PATH")) is None:
             raise InvalidTool(
                 name, f"the program {' '.join(command[:1])!r} of the server is absent"
             )
-        connect = partial(over_pipes, command, dict(env or {}), cwd, log)
-        return cls(connect, name=name, address=command, effects=effects, timeout_s=timeout_s)
+        return cls(
+            partial(over_pipes, command, dict(env or {}), cwd, log),
+            name=name,
+            address=command,
+            effects=effects,
+            timeout_s=timeout_s,
+            outside=outside,
+            untrusted=untrusted,
+        )
 
     @classmethod
     def http(
@@ -126,13 +143,22 @@ class McpServer:
         url: str,
         *,
         name: str,
-        effects: Mapping[str, str] | None = None,
+        effects: Mapping[str, EffectName] | None = None,
         headers: Mapping[str, str | Secret] | None = None,
         timeout_s: float = TIMEOUT_S,
+        outside: bool = True,
+        untrusted: bool = True,
     ) -> McpServer:
         """A server somewhere else, by streamable HTTP. The address is the developer's to choose."""
-        connect = partial(over_http, url, dict(headers or {}))
-        return cls(connect, name=name, address=(url,), effects=effects, timeout_s=timeout_s)
+        return cls(
+            partial(over_http, url, dict(headers or {})),
+            name=name,
+            address=(url,),
+            effects=effects,
+            timeout_s=timeout_s,
+            outside=outside,
+            untrusted=untrusted,
+        )
 
     @override
     def __eq__(self, other: object) -> bool:
@@ -175,7 +201,18 @@ class McpServer:
         """List the server's tools anew. Those whose definition has changed are approved anew."""
         _, listed = await self._listed()
         self.left_out = {"…": f"more than {TOOLS_MAX} tools"} if len(listed) > TOOLS_MAX else {}
-        self.tools = tuple(filter(None, map(self._declared, islice(listed.values(), TOOLS_MAX))))
+        room = SCHEMAS_BYTES_MAX
+        declared = []
+        for one in islice(listed.values(), TOOLS_MAX):
+            room -= _size(one.input_schema)
+            if room < 0:
+                self.left_out[ascii(one.name)[:80]] = (
+                    f"the schemas of the server have more than {SCHEMAS_BYTES_MAX:,} bytes"
+                )
+                continue
+            # a schema from a stranger takes up to 0.3 s to check; other runs go on meanwhile
+            declared.append(await anyio.to_thread.run_sync(self._declared, one))
+        self.tools = tuple(filter(None, declared))
         return self.tools
 
     async def _listed(self) -> tuple[Client, dict[str, Listed]]:
@@ -227,6 +264,8 @@ class McpServer:
             timeout=self._timeout_s,
             description=told[:DESCRIPTION_MAX],
             schema=listed.input_schema,
+            outside=self._outside,
+            untrusted=self._untrusted,
         )
         return declare(partial(self._call, listed.name, digest))
 
@@ -264,10 +303,18 @@ async def _all_tools(client: Client) -> dict[str, Listed]:
     return found
 
 
+def _size(schema: Any) -> int:
+    """Return how many bytes a schema has; one too deep to encode counts as the largest."""
+    try:
+        return len(msgspec.json.encode(schema))
+    except RecursionError:
+        return SCHEMAS_BYTES_MAX
+
+
 def _digest(listed: Listed) -> str:
     """A name for a definition: when anything in it changes, so does the name."""
     plain = listed.model_dump(mode="json", by_alias=True)
-    return blake2b(msgspec.json.encode(plain, order="deterministic"), digest_size=8).hexdigest()
+    return blake2b(msgspec.json.encode(plain, order="deterministic"), digest_size=32).hexdigest()
 
 
 def _answer(result: CallToolResult) -> McpAnswer:

@@ -1,4 +1,4 @@
-"""One connection to an MCP server: how it is opened, owned and closed, and how it breaks.
+"""One connection to an MCP server: opening, owning and closing it, and noticing that it broke.
 
 A server on standard input runs under our supervisor: it ends with all its processes when we close,
 and also when we are killed.
@@ -14,7 +14,7 @@ from typing import Final
 
 import anyio
 
-from midflight.errors import InvalidTool
+from midflight.errors import InvalidTool, to_install
 from midflight.tools.secret import Secret
 from midflight.tools.supervised import SUPERVISOR
 
@@ -24,7 +24,7 @@ try:
     from mcp.client.streamable_http import streamable_http_client
     from mcp.types import CallToolResult
 except ImportError as error:
-    raise InvalidTool("mcp", "it needs the extra `mcp`: pip install 'midflight[mcp]'") from error
+    raise InvalidTool("mcp", f"it needs the extra `mcp`: {to_install('mcp')}") from error
 
 CONNECT_S: Final = 20.0
 CLOSE_S: Final = 15.0  # the SDK closes, waits and kills in less
@@ -59,11 +59,11 @@ class Link:
 
     @property
     def works(self) -> bool:
-        """Whether it is open or being opened."""
+        """True if the connection is open or being opened."""
         return not (self._enough.is_set() or self._ended.is_set())
 
     async def own(self) -> None:
-        """Open it, and close it when it is not wanted any more. Never fails: says why it ended."""
+        """Open the connection, and close it when told to. It keeps an error, and raises none."""
         try:
             with self._scope:
                 async with self._connect() as client:
@@ -89,10 +89,10 @@ class Link:
 
 
 async def _as_it_comes(_name: str, _result: CallToolResult) -> None:
-    """Instead of the SDK's check of results: what was done is done, whatever shape its answer has.
+    """Take a result as it is, without the SDK's check: the call was done, whatever its answer.
 
-    And a schema with a bad expression in it, matched with a text to go with it, is a way for a
-    server to stop our whole process.
+    A server could also stop our whole process with a bad regular expression in its schema, and a
+    text on which that takes for ever.
     """
 
 
@@ -128,7 +128,7 @@ async def over_http(url: str, headers: dict[str, str | Secret]) -> AsyncIterator
 
 
 def words(error: BaseException | None) -> str:
-    """What went wrong, also where the SDK has wrapped it in groups."""
+    """Return the message of an error, also where the SDK has wrapped it in groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if error is None:

@@ -1,9 +1,9 @@
-"""What to do about a tool that has killed its own supervisor.
+"""Finding and ending the processes of a tool that has killed its own supervisor.
 
-Processes of one user may kill each other, so a supervisor can be lost, and with it the proof. What
-it looked after is found again by a mark in the environment that every process of a tool inherits.
-That ends honest programs that went wrong. A program that wipes its environment *and* kills its
-supervisor escapes; who must hold such programs needs another user, a container or a cgroup.
+Processes of one user may kill each other, so a supervisor can be lost, and with it the proof that
+its tool has ended. Its processes are found again by a mark in the environment, which every process
+of a tool inherits. That ends honest programs that went wrong. A program that wipes its environment
+*and* kills its supervisor escapes: hold such programs with another user, a container or a cgroup.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def new_mark() -> str:
 
 
 def release(mark: str) -> None:
-    """The supervisor has ended the tool: nothing carries this mark any more."""
+    """Drop a mark: the supervisor has ended the tool, so no process carries it any more."""
     _live.discard(mark)
 
 
 def lose(mark: str, tool: int) -> None:
-    """The supervisor is gone without a report: what carries this mark is an orphan from now on."""
+    """Count processes with this mark as orphans: their supervisor is gone without a report."""
     _live.discard(mark)
     if tool:
         _lost_tools.add(tool)
 
 
 def reap_orphans() -> tuple[int, ...]:
-    """End all processes whose supervisor, started by this process, was lost; list who remains.
+    """End all processes whose supervisor, started by this process, was lost; return survivors.
 
     ``run_process`` calls it by itself. Call ``become_subreaper`` once at the start of a program
     that owns its process, as servers do: orphans then become children of this process, so that
@@ -118,7 +118,7 @@ def _stop(pid: int) -> bool:
 
 
 def _take_leave(pids: set[int]) -> set[int]:
-    """Wait for the dead among them that are our children; give those that are or will be."""
+    """Wait for dead children of ours; return those that are or will be our children."""
     for pid in pids:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

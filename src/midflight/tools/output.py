@@ -1,4 +1,4 @@
-"""What is kept of a tool's output."""
+"""The output of a tool, kept within bounds: the beginning and the end of each stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OnOutput = Callable[[str, bytes], None]
 
 
 class Kept:
-    """The beginning and the end of a stream: programs say what they do first, what broke last."""
+    """The beginning and the end of a stream: programs say first what they do, last what failed."""
 
     def __init__(self, limit: int) -> None:
         self._head_max = limit // 2

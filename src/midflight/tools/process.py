@@ -2,8 +2,8 @@
 
 A tool runs under a supervisor (``supervisor.py``). When its caller is cancelled, or this process is
 killed, every process that the tool has started is killed too, also one that has left its session,
-and the caller is told whether that is proven. What a tool leaves behind when it ends by itself is
-ended as well: a result that is still being worked on behind our back is not a result.
+and the caller is told whether that is proven. Processes that a tool leaves behind when it ends by
+itself are ended as well: while they still work, its result is not final.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CARRIED: Final = "midflight_ended"
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command came to its end. Of ``returncode`` and ``signal`` at most one is known."""
+    """The end of a command. Of ``returncode`` and ``signal`` at most one is known."""
 
     returncode: int | None
     signal: int | None
@@ -60,7 +60,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
 
     def how(self) -> str:
-        """In words, for people."""
+        """Say in words for people how the command ended."""
         if self.signal is not None:
             names = {known.value: known.name for known in signal.Signals}
             return f"was ended by {names.get(self.signal, f'signal {self.signal}')}"
@@ -70,7 +70,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ended_of(error: BaseException) -> Ended | None:
-    """How a command ended whose caller was cancelled, from the ``CancelledError`` that came out.
+    """Return the end of a command from the ``CancelledError`` that its cancelled caller got.
 
     It is an attribute and not a subclass, because ``asyncio.timeout`` and ``TaskGroup`` of Python
     3.11 take no subclass of ``CancelledError`` for a cancel.
@@ -161,7 +161,7 @@ async def _run(
     output: Output,
     timeout_s: float | None,
 ) -> Ended:
-    await checkpoint()  # one who is cancelled already starts nothing
+    await checkpoint()  # a task that is cancelled already starts nothing
     job = start(take=output.take)
     try:
         if timeout_s is not None:

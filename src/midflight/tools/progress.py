@@ -1,8 +1,8 @@
-"""What a step says while it works: text so far, that it is still alive, and what it has spent.
+"""Progress of a step while it works: its text so far, a sign of life, and its spending.
 
-``emit`` and ``spend`` may be called anywhere inside a step, also in a thread. What is emitted is
-shown at once, is in the journal every two seconds and whenever the step is stopped, and is saved as
-partial work by a cancel. What is spent counts against the run's caps, however the step ends.
+``emit`` and ``spend`` may be called anywhere inside a step, also in a thread. Emitted text is shown
+at once, is in the journal every two seconds and whenever the step is stopped, and is saved as
+partial work by a cancel. Spending counts against the run's caps, however the step ends.
 Outside a step both do nothing, so a tool can be used and tested by itself.
 """
 
@@ -13,19 +13,21 @@ import contextvars
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from midflight.errors import InvalidRequest
 from midflight.kernel.record import Usage
 
+COUNTED_MAX: Final = 2**53  # what JSON counts exactly, everywhere
 _Decoder: Final = codecs.getincrementaldecoder("utf-8")
 
 
 class Ear(Protocol):
-    """Who listens to a step."""
+    """The listener of a step: it takes the step's text and its spending."""
 
     def hear(self, text: str) -> None:
-        """Text so far."""
+        """Take the text so far."""
 
     def pay(self, usage: Usage) -> None:
-        """What was spent."""
+        """Take what the step has spent."""
 
 
 _ear: Final = contextvars.ContextVar[Ear | None]("midflight_progress", default=None)
@@ -39,14 +41,38 @@ def emit(text: str) -> None:
 
 
 def spend(tokens: int, usd: float | None = None) -> None:
-    """Say what was used. Without a price it is shown in tokens, and never as a sum of money."""
+    """Say what was used. Without a price it is shown in tokens, and never as a sum of money.
+
+    Raises ``InvalidRequest`` for less than nothing, NaN and Infinity, and counts none of it.
+    """
+    check_usage(Usage(tokens=tokens, usd=usd), "spend")
     ear = _ear.get()
     if ear is not None:
         ear.pay(Usage(tokens=tokens, usd=usd))
 
 
+def check_usage(usage: Usage, what: str) -> None:
+    """Raise ``InvalidRequest`` for amounts that cannot be: below zero, NaN or Infinity."""
+    if not _is_whole(getattr(usage, "tokens", None)):
+        raise InvalidRequest(
+            f"{what}: tokens= is a whole number, zero or more. Nothing was counted."
+        )
+    if usage.usd is not None and not _is_sum(usage.usd):
+        raise InvalidRequest(
+            f"{what}: usd= is a sum of money, zero or more, or None. Nothing was counted."
+        )
+
+
+def _is_whole(number: object) -> bool:
+    return type(number) is int and 0 <= number <= COUNTED_MAX
+
+
+def _is_sum(number: object) -> bool:
+    return type(number) in {int, float} and 0 <= number <= COUNTED_MAX  # type: ignore[operator]
+
+
 def output_of_process() -> Callable[[str, bytes], None] | None:
-    """For ``on_output`` of ``run_process``: what is printed is what the step says so far.
+    """Return an ``on_output`` for ``run_process`` that emits what the process prints.
 
     Bound to the step that asks, because output arrives in callbacks of the loop.
     """
@@ -63,7 +89,7 @@ def output_of_process() -> Callable[[str, bytes], None] | None:
 
 
 def listening(ear: Ear) -> contextvars.Token[Ear | None]:
-    """From here on, in this context, what is said goes to ``ear``."""
+    """Send text and spending of this context to ``ear`` from here on."""
     return _ear.set(ear)
 
 

@@ -1,4 +1,4 @@
-"""Reading the files of a folder for a model: a piece at a time, and never without an end."""
+"""Reading the files of a folder for a model: a piece at a time, within bounds."""
 
 from __future__ import annotations
 
@@ -107,22 +107,23 @@ class Reading:
             if entry.kind not in {"file", "unreadable"} or not fnmatchcase(entry.path, pattern):
                 continue
             try:
-                whole = self._text_of(entry)
+                data = self._bytes_of(entry)
+                searched += len(data)
+                whole = data.decode()
             except (ToolRefused, UnicodeError):
                 skipped += 1
                 continue
-            searched += len(whole)
             lines += islice(_lines_with(text, entry.path, whole), FOUND_MAX - len(lines))
             if len(lines) == FOUND_MAX:
                 return Found(lines, f"the first {FOUND_MAX}; there may be more")
         note = f"not searched: {skipped} that are no text, too large or unreadable"
         return Found(lines, note if skipped else "")
 
-    def _text_of(self, entry: Entry) -> str:
+    def _bytes_of(self, entry: Entry) -> bytes:
         if entry.kind == "unreadable":
             refuse(entry.path, "cannot be read")
         content = self._folder.content(entry.path)
-        return content.data.decode() if content is not None else ""
+        return content.data if content is not None else b""
 
     def _walk(self, folder: str) -> Iterator[Entry]:
         try:

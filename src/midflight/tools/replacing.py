@@ -1,4 +1,4 @@
-"""Files put in place as a whole, and what was there before kept until somebody wants it back.
+"""Files are put in place as a whole, and the content before is kept for an undo.
 
 A new content is written beside, brought to the disk and then put under its name in one move: a
 crash leaves the old file or the new one. Before that the old one is kept under the attempt's key in
@@ -28,7 +28,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 class Kept(Struct, frozen=True):
-    """What was there before an effect: a file or none; and the folders that were made for it."""
+    """The state before an effect: a file, or that there was none; and folders made for it."""
 
     existed: bool
     mode: int = 0o600
@@ -37,12 +37,12 @@ class Kept(Struct, frozen=True):
 
     @property
     def content(self) -> Content:
-        """As it was."""
+        """The content as it was."""
         return Content(self.data, self.mode & MODE)
 
 
 class Keep:
-    """What undo needs, by the key of each attempt."""
+    """The stored states that undos need, by the key of each attempt."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -62,7 +62,7 @@ class Keep:
             _put(handle, _file_of(key), Content(msgspec.msgpack.encode(kept), 0o600))
 
     def load(self, key: str) -> Kept | None:
-        """What was kept; None if nothing was, or nothing that can be read."""
+        """Return what was kept; None if nothing was kept, or it cannot be read."""
         try:
             with self._open() as handle:
                 stored = read(handle, _file_of(key), KEEP, 2 * self._folder.size_max).data
@@ -91,7 +91,7 @@ class Replacer:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else changes files here meanwhile, who asks as we do."""
+        """Hold the lock of the folder; all that change files in this way wait for it."""
         if not self._lock.acquire(timeout=LOCK_S):
             raise ToolRefused(f"the workspace was busy for {LOCK_S:g} s. Nothing was changed.")
         try:
@@ -155,7 +155,7 @@ class Replacer:
 
 
 def _is_half_moved(source: int, name: str, target: int, new_name: str) -> bool:
-    """Whether two names are of one file. Where letter case does not count, one name is as two."""
+    """Return whether both names are links to one file, and not one name in other letter case."""
     try:
         one = os.stat(name, dir_fd=source, follow_symlinks=False)
         other = os.stat(new_name, dir_fd=target, follow_symlinks=False)
@@ -184,7 +184,7 @@ def _is_still(handle: int, name: str, before: Content) -> bool:
 
 
 def _put_new(handle: int, name: str, path: str, new: Content) -> None:
-    """The same where there must be nothing: a link is made only if its name is free."""
+    """Write beside, then link: this fails if there is a file of that name already."""
     with _written_beside(handle, name, path, new) as beside, refusals(path):
         _link(handle, beside, handle, name)
     os.fsync(handle)

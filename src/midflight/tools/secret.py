@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -48,7 +49,7 @@ class Secret:
 
 
 def to_stored(value: Any) -> Any:
-    """How an encoder writes it; raises TypeError for anything else, as encoders want."""
+    """Return a secret as it is stored, by its name; raise TypeError for anything else."""
     if isinstance(value, Secret):
         with contextlib.suppress(Exception):  # it may be set only where the tool runs
             value.reveal()
@@ -63,6 +64,39 @@ def from_stored(value: Any) -> Any:
             return Secret(value[MARK])
         return {key: from_stored(part) for key, part in value.items()}
     return [from_stored(part) for part in value] if isinstance(value, list) else value
+
+
+# ── what people and models write ─────────────────────────────────────────────────────────────
+
+
+def refuse_forged(value: Any, where: str) -> None:
+    """Refuse data of a person or a model that would be read from a journal as a secret."""
+    if isinstance(value, dict):
+        if set(value) == {MARK}:
+            raise InvalidRequest(
+                f"{where} hold {{{MARK!r}: …}}. Only code can refer to a secret, with "
+                "Secret(…). Nothing was done."
+            )
+        for part in value.values():
+            refuse_forged(part, where)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            refuse_forged(part, where)
+
+
+def edited_beside(edited: Any, given: Any) -> Any:
+    """Return what a person has edited, with secrets only where the code had put the same ones."""
+    if isinstance(given, Secret) and (edited is given or edited == {MARK: given.name}):
+        return given
+    if isinstance(edited, dict):
+        refuse_forged({MARK: ""} if set(edited) == {MARK} else {}, "the edited arguments")
+        old = given if isinstance(given, dict) else {}
+        return {key: edited_beside(part, old.get(key)) for key, part in edited.items()}
+    if isinstance(edited, list | tuple):
+        places = list(given) if isinstance(given, list | tuple) else []
+        places += [None] * (len(edited) - len(places))
+        return [edited_beside(part, old) for part, old in zip(edited, places, strict=False)]
+    return edited
 
 
 # ── what a tool says, returns and complains of ───────────────────────────────────────────────
@@ -89,8 +123,36 @@ def hide_within(value: Any) -> Any:
     return [hide_within(part) for part in value] if isinstance(value, list) else value
 
 
+class _Clean(logging.Filter):
+    """Puts dots where a record holds a secret, before any handler sees it."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not _values:
+            return True
+        said = record.getMessage()
+        if (clean := hide(said)) != said:
+            record.msg, record.args = clean, ()
+        if record.exc_info and record.exc_info[1] is not None:
+            told = logging.Formatter().formatException(record.exc_info)
+            if (clean := hide(told)) != told:
+                record.exc_info, record.exc_text = None, clean
+        for name, value in vars(record).items():
+            if isinstance(value, str) and name not in {"msg", "exc_text"}:
+                setattr(record, name, hide(value))
+        return True
+
+
+def clean_logger(name: str) -> logging.Logger:
+    """Return a logger whose messages and tracebacks hold no secret, whoever handles them."""
+    log = logging.getLogger(name)
+    if not any(isinstance(each, _Clean) for each in log.filters):
+        log.addFilter(_Clean())
+    return log
+
+
 def beginning_of_one(text: str) -> int:
-    """How many characters at the end of a text may be the beginning of a secret."""
+    """Return how many characters at the end of a text may be the beginning of a secret."""
     if not _values:  # asked for every word that a step says
         return 0
     return max(

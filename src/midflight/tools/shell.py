@@ -21,7 +21,7 @@ OUTPUT_MAX: Final = 1 << 17  # bytes of each stream; far more than a model reads
 
 
 class ShellResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command printed and how it ended. An exit code other than 0 is a result too."""
+    """The output and the end of a command. An exit code other than 0 is a result too."""
 
     exit_code: int | None
     """None if it was ended by a signal."""
@@ -32,7 +32,7 @@ class ShellResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the command says that it succeeded."""
+        """True if the exit code is 0, by which the command says that it succeeded."""
         return self.exit_code == 0
 
 
@@ -102,11 +102,13 @@ def shell_tool(
     name: str = "shell",
     approval: bool | str = True,
     timeout_s: float = TIMEOUT_S,
+    untrusted: bool = True,
 ) -> Tool:
     """A shell for a model, in a folder; each command is approved unless ``approval=False``.
 
     The folder is where commands begin, not where they end: a shell goes wherever the user of this
-    process may. ``timeout_s`` is the most that a model may ask for.
+    process may. ``timeout_s`` is the most that a model may ask for. What commands print is taken
+    for words of strangers; ``untrusted=False`` says that it is not.
     """
     commands = Shell(os.path.realpath(folder), timeout_s)
     declare = tool(
@@ -115,5 +117,7 @@ def shell_tool(
         noun="command",
         approval=approval,
         timeout=timeout_s + END_GRACE_S + 10.0,  # the command's own limit comes first
+        outside=True,
+        untrusted=untrusted,
     )
     return declare(commands.run)

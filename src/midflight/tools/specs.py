@@ -1,4 +1,4 @@
-"""What a language model is told of a tool, and what becomes of the arguments it sends.
+"""Descriptions of tools for a language model, and checks of the arguments that it sends.
 
 A name, a description and a JSON Schema, from the function's signature and docstring; or as the tool
 gives them itself. A parameter says more of itself with ``Annotated[str, Meta(description="…")]``.
@@ -13,12 +13,14 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
+import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest, InvalidTool
-from midflight.schemas import ToolSpec, misfit
+from midflight.schemas import WORK_ASIDE_MAX, WORK_MAX, ToolSpec, TooMuchWork, misfit
 from midflight.tools.base import Tool
+from midflight.tools.secret import refuse_forged
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -26,12 +28,10 @@ if TYPE_CHECKING:
 NAME_MAX: Final = 64  # what the providers take
 UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
 SHOWN_MAX: Final = 80  # characters of a value that an error repeats
-NAMED_PARTS: Final = ("properties", "$defs", "definitions", "dependentSchemas")
-"""Keywords whose keys are names: a property may be called ``pattern``."""
 
 
 def spec(declared: Tool) -> ToolSpec:
-    """What to tell a model of a tool."""
+    """Return the description of a tool for a model."""
     doc = declared.description or inspect.getdoc(_inner(declared.function)) or declared.noun
     schema = declared.schema
     if schema is None:
@@ -57,19 +57,41 @@ def named(tools: Iterable[Tool]) -> dict[str, Tool]:
     return found
 
 
-def parse(declared: Tool, arguments: str) -> dict[str, Any]:
-    """The arguments of a call as the function takes them; or an error that a model can act on."""
+async def parsed(declared: Tool, arguments: str) -> dict[str, Any]:
+    """Do as ``parse``, but in a thread where it takes long, so that other tasks go on."""
+    try:
+        return parse(declared, arguments)
+    except TooMuchWork:
+        return await anyio.to_thread.run_sync(_parsed_aside, declared, arguments)
+
+
+def _parsed_aside(declared: Tool, arguments: str) -> dict[str, Any]:
+    try:
+        return parse(declared, arguments, work=WORK_ASIDE_MAX)
+    except TooMuchWork:
+        raise InvalidRequest(
+            f"{model_name(declared.name)}: its arguments take too much work to check. Nothing was "
+            "done."
+        ) from None
+
+
+def parse(declared: Tool, arguments: str, *, work: int = WORK_MAX) -> dict[str, Any]:
+    """The arguments of a call as the function takes them; or an error that a model can act on.
+
+    Raises TooMuchWork if checking them takes more than ``work``.
+    """
     called = model_name(declared.name)
     given = _decoded(called, arguments)
     schema = spec(declared).schema
     try:
-        wrong = misfit(given, _without_expressions(schema) if declared.schema else schema)
+        wrong = misfit(given, schema, work=work)
     except RecursionError:
         raise InvalidRequest(
             f"{called}: its arguments are nested too deeply. Nothing was done."
         ) from None
     if wrong is not None:
         raise InvalidRequest(f"{called}: {_advice(wrong, schema)}. Nothing was done.")
+    refuse_forged(given, f"{called}: its arguments")
     if declared.schema is not None:
         return given
     kind = _arguments(declared.name, declared.function)
@@ -96,7 +118,7 @@ def _decoded(called: str, arguments: str) -> dict[str, Any]:
 
 
 def _advice(error: ValidationError, schema: dict[str, Any]) -> str:
-    """What to change. ``argument path: expected string, got 3``."""
+    """Say what to change, as in ``argument path: expected string, got 3``."""
     where = ".".join(map(str, error.absolute_path))
     wanted: Any = error.validator_value
     match error.validator:
@@ -148,26 +170,3 @@ def _schema(kind: type[Struct]) -> dict[str, Any]:
     (_, components) = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     schema = {key: part for key, part in components.pop("Arguments").items() if key != "title"}
     return schema | ({"$defs": components} if components else {})
-
-
-def _without_expressions(schema: Any) -> Any:
-    """A server's schema with nothing in it that is matched by regular expressions of its making.
-
-    They are left to the server: one of them could keep us busy for ever.
-    """
-    if isinstance(schema, list):
-        return [_without_expressions(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    dropped = {"pattern", "patternProperties"}
-    if "patternProperties" in schema:
-        dropped |= {"additionalProperties", "unevaluatedProperties"}  # they count what it matches
-    return {
-        key: (
-            {name: _without_expressions(part) for name, part in inner.items()}
-            if key in NAMED_PARTS and isinstance(inner, dict)
-            else _without_expressions(inner)
-        )
-        for key, inner in schema.items()
-        if key not in dropped
-    }

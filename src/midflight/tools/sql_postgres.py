@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from midflight.errors import InvalidTool
+from midflight.errors import InvalidTool, to_install
 from midflight.tools.base import ToolFailed, ToolRefused
+from midflight.tools.sql_child import Found, Kept
 
 if TYPE_CHECKING:
-    from midflight.tools.sql import Kept, SqlReader
+    from midflight.tools.sql import SqlReader
 
 try:
     import asyncpg
 except ImportError as error:
     raise InvalidTool(
-        "sql", "Postgres needs the extra `postgres`: pip install 'midflight[postgres]'"
+        "sql", f"Postgres needs the extra `postgres`: {to_install('postgres')}"
     ) from error
 
 CONNECT_S: Final = 10.0
@@ -25,8 +26,9 @@ CLOSE_S: Final = 2.0
 BATCH: Final = 100
 
 
-async def ask(reader: SqlReader, sql: str, params: list[Any], kept: Kept) -> None:
-    """Run one SELECT and keep its rows, on a connection of its own."""
+async def ask(reader: SqlReader, sql: str, params: list[Any]) -> Found:
+    """Run one SELECT on a connection of its own, and return its columns, its rows and a note."""
+    kept = Kept(reader.rows_max, reader.bytes_max)
     try:
         with anyio.fail_after(reader.timeout_s + CONNECT_S):
             connection = await _connected(reader)
@@ -38,6 +40,7 @@ async def ask(reader: SqlReader, sql: str, params: list[Any], kept: Kept) -> Non
         raise ToolFailed(f"the query took longer than {reader.timeout_s:g} s.") from None
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
         raise ToolFailed(f"the database says: {error}. It was not changed.") from None
+    return kept.columns, kept.rows, kept.note
 
 
 async def _connected(reader: SqlReader) -> asyncpg.Connection[Any]:
@@ -77,7 +80,7 @@ async def _rows(
 
 
 async def _leave(connection: asyncpg.Connection[Any]) -> None:
-    """Closing rolls back; a server that does not answer is left alone."""
+    """Close the connection, which rolls back; leave a server alone that does not answer."""
     with suppress(Exception), anyio.move_on_after(CLOSE_S, shield=True):
         await connection.close(timeout=CLOSE_S)
     if not connection.is_closed():

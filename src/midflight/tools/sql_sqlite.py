@@ -1,73 +1,91 @@
-"""A query to a SQLite file over a connection that can only read."""
+"""Asks a SQLite file through ``sql_child.py``, a process that is ended when time is up."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+import json
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from midflight.tools.base import ToolRefused
+import anyio
+import anyio.to_thread
+from anyio.lowlevel import RunVar
+
+from midflight import store_files
+from midflight.errors import ProcessNotStarted
+from midflight.tools import sql_child
+from midflight.tools.base import ToolFailed, ToolRefused
+from midflight.tools.process import run_process
+from midflight.tools.shell import PASSED_ON
+from midflight.tools.sql_child import Found
 
 if TYPE_CHECKING:
-    from midflight.tools.sql import Kept
+    from midflight.tools.sql import SqlReader
 
-STEPS: Final = 10_000  # of SQLite's machine between two looks at the time: about a millisecond
-BUSY_S: Final = 5.0
-VALUE_MAX: Final = 10_000_000  # bytes of one value, also in between: zeroblob(1e9) is an attack
-DEPTH_MAX: Final = 100
+CHILD: Final = str(Path(sql_child.__file__))
+AT_ONCE: Final = 4  # queries of this process; each takes up to its bound of memory
+ANSWER_BESIDES: Final = 16_000_000  # bytes of an answer beside its values: names, signs, brackets
 
-READING: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
-HARMFUL: Final = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_log"}
-DESCRIBING: Final = {
-    "table_info",
-    "table_xinfo",
-    "table_list",
-    "index_list",
-    "index_info",
-    "index_xinfo",
-    "foreign_key_list",
-}
+_turns: RunVar[anyio.Semaphore] = RunVar("midflight_sqlite_queries")
 
 
-def ask(source: str, sql: str, params: list[Any], kept: Kept, over: Callable[[], bool]) -> None:
-    """Run one statement and keep its rows. Runs in a thread; ends soon when ``over()`` says so."""
+async def ask(reader: SqlReader, sql: str, params: list[Any]) -> Found:
+    """Run one statement, and return its columns, its rows and a note."""
+    asked = {
+        "path": await anyio.to_thread.run_sync(_path, reader.source),
+        "sql": sql,
+        "params": params,
+        "rows_max": reader.rows_max,
+        "bytes_max": reader.bytes_max,
+        "memory_bytes_max": reader.memory_bytes_max,
+    }
+    async with _turn():
+        answer = await _answer(reader, json.dumps(asked).encode())
+    if (why := answer.get("error")) is not None:
+        if "memory" in why:
+            most = f"{reader.memory_bytes_max // 1_000_000:,} MB"
+            why = f"the query needs more than {most} of memory. Sort or group less"
+        raise ToolFailed(f"the database says: {why}. It was not changed.")
+    return answer["columns"], answer["rows"], answer["note"]
+
+
+def _path(source: str) -> str:
     path = Path(source.removeprefix("sqlite:")).absolute()
     if not path.is_file():
         raise ToolRefused(f"there is no database {path.name} at that place.")
-    uri = f"{path.as_uri()}?mode=ro"
-    with closing(
-        sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
-    ) as connection:
-        _bind_hands(connection)
-        connection.set_progress_handler(lambda: int(over()), STEPS)
-        with closing(connection.execute(sql, params)) as cursor:
-            kept.columns = [column[0] for column in cursor.description or ()]
-            for row in cursor:
-                kept.add(row)
-                if kept.enough:
-                    break
+    if store_files.is_open_at(path):
+        raise ToolRefused(f"{path.name} {store_files.WHY}. Nothing was read.")
+    return str(path)
 
 
-def _bind_hands(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA query_only = ON")
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_MAX)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, DEPTH_MAX)
-    connection.set_authorizer(_allowed)
-    connection.text_factory = lambda data: data.decode(errors="replace")
+async def _answer(reader: SqlReader, asked: bytes) -> dict[str, Any]:
+    try:
+        ended = await run_process(
+            [sys.executable, "-I", "-S", "-X", "utf8", CHILD],
+            env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            stdin=asked,
+            on_output=lambda _stream, _data: None,
+            output_max=8 * reader.bytes_max + ANSWER_BESIDES,
+            timeout_s=reader.timeout_s,
+        )
+    except ProcessNotStarted as error:
+        raise ToolRefused(f"{error} Nothing was read.") from error
+    if ended.timed_out:
+        raise ToolFailed(f"the query took longer than {reader.timeout_s:g} s. It was ended.")
+    try:
+        answer: dict[str, Any] = json.loads(ended.stdout)
+    except ValueError:
+        raise ToolFailed(
+            f"the process that asks the database {ended.how()} without an answer, perhaps for want "
+            "of memory. The database was not changed."
+        ) from None
+    return answer
 
 
-def _allowed(
-    action: int, first: str | None, second: str | None, _database: str | None, _by: str | None
-) -> int:
-    """Reading is allowed, and what tells how tables look; all else is not, known or not."""
-    fine = (
-        action in READING
-        or (action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in HARMFUL)
-        or (action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in DESCRIBING)
-    )
-    return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+def _turn() -> anyio.Semaphore:
+    try:
+        return _turns.get()
+    except LookupError:
+        _turns.set(anyio.Semaphore(AT_ONCE))
+        return _turns.get()

@@ -1,7 +1,7 @@
 """One tool under its supervisor, as the event loop of the driver sees it.
 
 Everything happens in callbacks on pipes. No task and no thread is needed that could be cancelled
-or starved: whoever waits may be cancelled at any time and come back to wait on.
+or starved: a task that waits may be cancelled at any time and come back to wait on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from midflight.errors import ProcessNotStarted
 from midflight.tools.orphans import MARK, lose, new_mark, reap_orphans, release
 
 SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
-CHUNK: Final = 1 << 16  # bytes; what a pipe holds by default
+CHUNK: Final = 1 << 16  # bytes; the default capacity of a pipe
 DRAIN_READS_MAX: Final = 64  # a survivor that cannot be killed may go on writing
 MARGIN_S: Final = 2.0  # by which a supervisor may be late with its report before we give it up
 OVERTIME_S: Final = 1.0  # after which a supervisor ends a tool by itself: we may be frozen
@@ -38,10 +38,10 @@ _kept: Final[set[int]] = set()
 
 @contextmanager
 def outlived(lock: int | None) -> Iterator[None]:
-    """While inside, each supervisor that is started holds this lock too, until its tool is dead.
+    """Have each supervisor that is started inside hold this lock until its tool is dead.
 
-    Whoever can take the lock of a driver that was killed then knows that its tools are dead as
-    well, and not only about to be.
+    A process that can take the lock of a killed driver then knows that the tools of that driver
+    are dead as well, and not only about to be.
     """
     files = set() if lock is None else {lock}
     _kept.update(files)
@@ -52,14 +52,14 @@ def outlived(lock: int | None) -> Iterator[None]:
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What the supervisor has said, all lines together."""
+    """The report of the supervisor, all its lines together."""
 
     starting: int = 0
     started: int = 0  # the tool's process
     errno: int = 0  # why it could not be started
     ended: int = 0
     aborted: int = 0  # rather than over by itself
-    overtime: int = 0  # and by the supervisor, who did not wait for us
+    overtime: int = 0  # and by the supervisor, which did not wait for us
     code: int | None = None
     proven: int = 0
     survivors: tuple[int, ...] = ()

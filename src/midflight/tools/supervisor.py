@@ -4,15 +4,15 @@
 
 It runs as a process of its own and imports nothing of Midflight: it must start fast, stay small and
 outlive a driver that was killed. CONTROL and STATUS are numbers of inherited pipes. A byte on
-CONTROL means "abort", its end means that the driver DRIVER is gone; both have the same effect. What
-happened goes to STATUS as lines of JSON. Where a library starts us and hands no pipes on, both are
+CONTROL means "abort", its end means that the driver DRIVER is gone; both have the same effect. It
+reports to STATUS in lines of JSON. Where a library starts us and hands no pipes on, both are
 ``-``: then SIGTERM means "abort", and nobody is told anything. At UNTIL, if that is given, by the
 clock that also runs while the machine sleeps, the tool is ended although nobody asks for it: the
 driver may be frozen, and others rely on its timeout. KEPT are numbers of files, with commas, that
 we hold open to our end: locks of the driver, whose death is then not seen before the death of the
 tool.
 
-Why all are found: on Linux it is a *child subreaper*, so a process whose parent ends becomes its
+It finds all of them: on Linux it is a *child subreaper*, so a process whose parent ends becomes its
 child, whatever session or group that process has moved to. Hence, when `waitpid` says that there
 are no children left, there are no descendants left either. That is the proof; signals and lists
 only bring it about. Elsewhere it kills the tool's process group and says that nothing is proven.
@@ -51,7 +51,7 @@ def become_subreaper() -> bool:
 
 
 def now() -> float:
-    """By the clock that UNTIL is of."""
+    """Return the time by the clock that UNTIL refers to."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if LINUX else time.monotonic()
 
 
@@ -163,7 +163,7 @@ class Supervisor:
         os.close(nothing)
 
     def aborted(self) -> bool:
-        """Whether the driver has asked for the end, or is gone; or there is no time left."""
+        """Return whether the driver has asked for the end, or is gone; or no time is left."""
         self.overtime = self.overtime or now() >= self.until
         return self.overtime or bool(self.control.poll(0)) or os.getppid() != self.driver
 
@@ -194,7 +194,7 @@ class Supervisor:
             self.wait(self.news, LINGER_S)
 
     def end_tree(self) -> list[int]:
-        """Kill until nobody is left; after the grace, list who could not be killed."""
+        """Kill until no process is left; after the grace, list those that could not be killed."""
         until = time.monotonic() + self.grace_s
         while True:
             with suppress(ProcessLookupError, PermissionError):

@@ -2,5 +2,7 @@
 
 from importlib.util import find_spec
 
+from midflight.errors import to_install
+
 if find_spec("textual") is None:
-    raise ImportError("midflight.tui needs an extra: pip install 'midflight[tui]'")
+    raise ImportError(f"midflight.tui needs an extra: {to_install('tui')}")

@@ -1,4 +1,4 @@
-"""The app: a run in front, what is said about it beside, the bar below. Esc pauses, always."""
+"""The app: the steps of a run, its thread beside them, the bar below. Esc pauses or resumes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HELP: Final = (
 
 
 class MidflightApp(App[None]):
-    """Watches one run and presses what a person presses."""
+    """Shows one run and its thread, and turns a person's keys into verbs."""
 
     TITLE = "midflight"
     CSS = STYLE
@@ -74,16 +74,16 @@ class MidflightApp(App[None]):
         self.drawing = Drawing(self)
         self._begin_with = run
         self._following: Worker[None] | None = None
-        self._ahead = 0.0  # of the store's clock, before ours
+        self._ahead = 0.0  # seconds by which the store's clock is before ours
         self._leaving_since = -LEAVE_S
         self.rows: list[Row] = []
-        self.looked = False  # before that nobody knows whether anything has run
-        self._moved = anyio.Event()  # the run in front, to another phase since the last look
+        self.looked = False  # whether the list of runs was ever read
+        self._moved = anyio.Event()  # set when the run in front changes its phase
         self._stood: tuple[str, str] = ("", "")
 
     @property
     def run_shown(self) -> str:
-        """Which run is in front."""
+        """The id of the run in front, or an empty text."""
         return self.session.run if self.session is not None else ""
 
     def compose(self) -> ComposeResult:
@@ -103,11 +103,11 @@ class MidflightApp(App[None]):
         yield Bar(id="bar")
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our own names of colours, also before a theme is chosen."""
+        """Return our own names of colours, for the time before a theme is chosen."""
         return dict(DARK.variables)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What is drawn is of others, too: no character of it steers the terminal."""
+        """Add the filter that keeps text of others from steering the terminal."""
         return [*super().get_line_filters(), Harmless()]
 
     async def on_mount(self) -> None:
@@ -122,7 +122,7 @@ class MidflightApp(App[None]):
             self.open_run(self._begin_with)
 
     def on_resize(self, event: Resize) -> None:
-        """Less room for the thread where there is less room."""
+        """Give the thread less room on a narrow screen."""
         self.screen.set_class(event.size.width < WIDE, "narrow")
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────
@@ -136,9 +136,10 @@ class MidflightApp(App[None]):
         self._following = self.run_worker(self.session.follow(), exclusive=False)
 
     async def _look_around(self) -> None:
-        """Keep the list of runs, and our clock with the store's.
+        """Keep the list of runs and the difference to the store's clock up to date.
 
-        Now and then, and when the run in front has moved on: beside it the list would be wrong.
+        Both are read every few seconds, and when the run in front changes its phase: the list must
+        not contradict it.
         """
         while True:
             self._moved = anyio.Event()
@@ -164,7 +165,7 @@ class MidflightApp(App[None]):
 
     @property
     def closing(self) -> bool:
-        """Whether there is nothing any more, or not yet, to draw on."""
+        """True before the screen is there and after it has gone: there is nothing to draw on."""
         return not (self.is_running and self.screen_stack and self.query(Bar))
 
     @property
@@ -173,22 +174,22 @@ class MidflightApp(App[None]):
         return self.query_one(Bar)
 
     def say(self, words: str, style: str = "") -> None:
-        """What has just happened, in one line; nobody is told who has left."""
+        """Show one line about what has just happened, unless the app is closing."""
         if not self.closing:
             self.bar.notice(words, style)
 
     @property
     def layer(self) -> Layer:
-        """What may be open above the composer."""
+        """The layer above the composer, whether it is open or not."""
         return self.query_one(Layer)
 
     @property
     def tones(self) -> dict[str, str]:
-        """The colours of now."""
+        """The colours of the present theme."""
         return tones(DARK if self.theme == DARK.name else LIGHT)
 
     def stands(self, run: str, phase: str) -> None:
-        """The run in front is drawn as it is now; where that is new, the list of runs is read."""
+        """Note the phase of the run in front; where it is new, have the list of runs read again."""
         before, self._stood = self._stood, (run, phase)
         if before != self._stood:
             self._moved.set()
@@ -196,7 +197,7 @@ class MidflightApp(App[None]):
     # ── what is pressed ──────────────────────────────────────────────────────────────────────
 
     def action_escape(self) -> None:
-        """One layer a press; otherwise pause or resume. It never costs anything typed."""
+        """Close the layer or leave the list of runs, else pause or resume. Typed text stays."""
         if self.layer.is_open:
             self.layer.close()
             self.pressing.drop()
@@ -206,23 +207,23 @@ class MidflightApp(App[None]):
             self.action_slot(1)
 
     def action_slot(self, number: int) -> None:
-        """Press one of the three by its key; one that comes after the end does nothing."""
+        """Press one of the three slots by its key; after the end of the run a key does nothing."""
         if self.session is not None and not self.session.book.state.alive:
             self.say("It had already finished. Tab leads to what can be done now.")
         else:
             self.press(number)
 
     def press(self, number: int) -> None:
-        """Press one of the three."""
+        """Press one of the three slots."""
         if self.session is not None and len(self.slots) >= number:
             self.pressing.press(self.slots[number - 1], number)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it beside the drawing: a server that is away must not hold the screen up."""
+        """Run some work beside the drawing: a server that is away must not hold the screen up."""
         self.run_worker(self._guarded(work), exclusive=False)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """What goes wrong in one press is said, and the screen stays."""
+        """Await the work of a press; if it fails, say so and keep the screen."""
         try:
             await work
         except Exception as error:  # noqa: BLE001 - an edge: a press is a request
@@ -230,24 +231,24 @@ class MidflightApp(App[None]):
             self.say(told, self.tones["bad"])
 
     def on_slotted_pressed(self, event: Slotted.Pressed) -> None:
-        """By Tab and Enter, or by the mouse."""
+        """Press the slot that was chosen by Tab and Enter, or by the mouse."""
         self.press(event.number)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter in the composer."""
+        """Send the text of the composer, on Enter."""
         self.beside(self.pressing.say(event.input, switch=False))
 
     def action_switch(self) -> None:
-        """Alt+Enter: send, and have it done now."""
+        """Send the text of the composer and have it done now, on Alt+Enter."""
         self.beside(self.pressing.say(self.query_one("#composer", Input), switch=True))
 
     def on_card_answered(self, event: Card.Answered) -> None:
-        """A question was answered."""
+        """Send the answer that a person gave on the card."""
         self.beside(self.pressing.answer(event.question, event.payload))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """A run was chosen in the list."""
-        if event.option_list.id == "rail" and event.option_id:  # a heading has none
+        """Open the run that was chosen in the list."""
+        if event.option_list.id == "rail" and event.option_id:  # a heading has no id
             self.open_run(event.option_id)
             self.query_one("#composer", Input).focus()
 
@@ -259,7 +260,7 @@ class MidflightApp(App[None]):
         (rail if rail.has_class("shown") else self.query_one("#composer", Input)).focus()
 
     def action_colours(self) -> None:
-        """Light or dark."""
+        """Change between light and dark."""
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
         self.drawing.anew()
 
@@ -268,7 +269,7 @@ class MidflightApp(App[None]):
         self.say(HELP)
 
     def action_leave(self) -> None:
-        """The first press says what the second does."""
+        """Leave at the second press; the first one says so."""
         now = anyio.current_time()
         if now - self._leaving_since < LEAVE_S:
             self.exit()

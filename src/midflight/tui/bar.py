@@ -1,4 +1,4 @@
-"""The bar: how the run stands, and three places that never change their order."""
+"""The bar: the state of the run, and three slots in an order that never changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS: Final = ("Esc", "^R", "^X")
 
 
 class Slotted(Static, can_focus=True):
-    """One place of the bar; the key that presses it stands on it."""
+    """One slot of the bar; the key that presses it stands on it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("enter", "press", "Press"),
@@ -43,7 +43,7 @@ class Slotted(Static, can_focus=True):
         self.slot = Slot("", "", "", enabled=False)
 
     def put(self, slot: Slot, tones: Tones, *, by_key: bool) -> None:
-        """Show what it is now. After the end no key presses it: a late one costs nothing."""
+        """Show a slot. After the end of the run no key presses it: a late one costs nothing."""
         self.slot = slot
         told = visible(slot.consequence)
         self.tooltip = Text(told)
@@ -57,15 +57,15 @@ class Slotted(Static, can_focus=True):
         self.update(out)
 
     def action_press(self) -> None:
-        """By the keyboard."""
+        """Press the slot, by the keyboard."""
         self.post_message(self.Pressed(self.number))
 
     def on_focus(self) -> None:
-        """The whole consequence, which may be longer than the place."""
+        """Show the whole consequence, which may be longer than the slot has room for."""
         self.screen.query_one(Bar).notice(f"{self.slot.label}: {self.slot.consequence}")
 
     def on_click(self) -> None:
-        """By the mouse."""
+        """Press the slot, by the mouse."""
         self.action_press()
 
 
@@ -83,7 +83,7 @@ class Bar(Vertical):
     def show(
         self, sheet: RunSheet, state: RunState, now: float, tones: Tones, *, there: bool
     ) -> tuple[Slot, Slot, Slot]:
-        """How the run stands now; gives what can be pressed."""
+        """Draw the bar as the run stands now; return the three slots."""
         found = slots(sheet, now, connected=there)
         for number, slot in enumerate(found, 1):
             self.query_one(f"#slot{number}", Slotted).put(slot, tones, by_key=state.alive)
@@ -93,7 +93,7 @@ class Bar(Vertical):
     def _status(
         self, sheet: RunSheet, state: RunState, now: float, tones: Tones, there: bool
     ) -> Text:
-        sign, _, tone = looks.PHASES[sheet.phase]
+        sign, _, tone = looks.of_sheet(sheet)
         word, rest = looks.headline(sheet)
         if not there:
             sign, word, rest, tone = "…", "Reconnecting", "The agent keeps running", "warn"
@@ -108,5 +108,5 @@ class Bar(Vertical):
         return left
 
     def notice(self, words: str, style: Any = "") -> None:
-        """What has just happened, in one line."""
+        """Show one line about what has just happened."""
         self.query_one("#notice", Static).update(Text(looks.one_line(words, 400), style))

@@ -7,13 +7,13 @@ from typing import Any, Final
 import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from midflight.errors import InvalidRequest
-from midflight.sheets.answers import facts
+from midflight.sheets.answers import about
 from midflight.sheets.figures import clock
 from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
@@ -22,7 +22,6 @@ from midflight.terminal.visible import visible
 from midflight.tui.bar import Bar
 
 EDIT: Final = "Edit - Change it, then do it"
-DETAILS_WIDTH: Final = 300
 
 
 class Card(Vertical):
@@ -41,17 +40,20 @@ class Card(Vertical):
         self._schema: Any = None
         self._choices: list[Choice] = []
         self._fields: dict[str, Any] = {}
+        self._sent: list[str] = []  # the lines of the answer that was sent last
 
     def compose(self) -> ComposeResult:
         """See Textual."""
         yield Static(id="card-title")
-        yield Static(id="card-about")
+        yield VerticalScroll(Static(id="card-about"), id="card-details")
         yield OptionList(id="card-choices", markup=False)
         yield Vertical(id="card-fields")
         yield Input(id="card-line", placeholder="or answer in words")
 
     async def show(self, asked: Asked | None, now: float, quiet: str) -> None:
         """Put a question on the card, or take the card away."""
+        if self.asked is not None and (asked is None or asked.question != self.asked.question):
+            self._give_back()
         self.set_class(asked is not None, "shown")
         if asked is not None and (self.asked is None or self.asked.question != asked.question):
             await self._build(asked, quiet)
@@ -62,6 +64,14 @@ class Card(Vertical):
             title.append(f"? {looks.indented(asked.message, 2)}", "bold")
             title.append(left, quiet)
             self.query_one("#card-title", Static).update(title)
+
+    def _give_back(self) -> None:
+        """Show the text that was typed for a question that has closed, or it would be lost."""
+        lines = [line.value for line in self.query(Input).results(Input) if line.value.strip()]
+        if lines and lines != self._sent:
+            words = f"That question is not open any more. You had written: {'; '.join(lines)}"
+            self.screen.query_one(Bar).notice(words)
+        self._sent = []
 
     async def _build(self, asked: Asked, quiet: str) -> None:
         self._schema = msgspec.json.decode(asked.schema)
@@ -78,10 +88,11 @@ class Card(Vertical):
         line.value = ""
         line.display = takes_words(schema) and not self._fields
         line.placeholder = "or answer in words" if self._choices else _hint(schema)
-        shown = "   ".join(facts(schema.get("x-details")))
-        details = self.query_one("#card-about", Static)
-        details.update(Text(looks.one_line(shown, DETAILS_WIDTH), quiet))
+        shown = facts_shown(schema)
+        self.query_one("#card-about", Static).update(Text(shown, quiet))
+        details = self.query_one("#card-details", VerticalScroll)
         details.display = bool(shown)
+        details.scroll_home(animate=False)
 
     async def _build_fields(self, schema: dict[str, Any]) -> None:
         is_form = schema.get("type") == "object" and not self._choices
@@ -101,7 +112,7 @@ class Card(Vertical):
         return any("edit" in part for part in named)
 
     def take_focus(self) -> None:
-        """To where an answer is given."""
+        """Focus the part of the card that takes the answer."""
         if self._choices:
             options = self.query_one("#card-choices", OptionList)
             options.highlighted = options.highlighted or 0
@@ -112,7 +123,7 @@ class Card(Vertical):
             self.query_one("#card-line", Input).focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """An answer was picked, or it is to be edited first."""
+        """Send the answer that was picked, or open it for an edit first."""
         event.stop()
         if event.option_index < len(self._choices):
             self._answer(self._choices[event.option_index].value)
@@ -124,7 +135,7 @@ class Card(Vertical):
         line.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter in a line of the card; what is no answer stays there to be put right."""
+        """Take a line of the card, on Enter; text that is not an answer stays to be put right."""
         event.stop()
         try:
             self._submit(event)
@@ -146,7 +157,13 @@ class Card(Vertical):
 
     def _answer(self, payload: Any) -> None:
         if self.asked is not None:
+            self._sent = [line.value for line in self.query(Input).results(Input) if line.value]
             self.post_message(self.Answered(self.asked.question, payload))
+
+
+def facts_shown(schema: Any) -> str:
+    """Return all that a question is about, a fact a line, as the card shows it and scrolls it."""
+    return "\n".join(looks.indented(fact, 2) for fact in about(schema))
 
 
 def _hint(schema: Any) -> str:

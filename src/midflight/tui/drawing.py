@@ -1,11 +1,13 @@
-"""What the app draws: the run in front, what is said about it, the card, the list of runs."""
+"""The drawing of the app: the run in front, its thread, the card and the list of runs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import anyio
 from rich.text import Text
 from textual.containers import VerticalScroll
+from textual.geometry import Size
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,6 +20,34 @@ if TYPE_CHECKING:
     from midflight.tui.app import MidflightApp
 
 WRITE: Final = "Write to the agent"
+REST: Final = 4  # times as long as it took to draw: a long run leaves the app time for keys
+BELOW: Final = 5  # rows under the name of the current step that are in view with it
+
+
+class Followed:
+    """The row that a pane keeps in view, or the end of the pane if ``row`` is None."""
+
+    def __init__(self) -> None:
+        self.follows = True
+        self.row: int | None = None
+        self.size: Size | None = None
+
+    def is_in_view(self, scroll: VerticalScroll) -> bool:
+        """Return whether the row is in view at the place to which a person scrolls the pane."""
+        at = min(scroll.scroll_target_y, scroll.max_scroll_y)
+        if self.row is None:
+            return at >= scroll.max_scroll_y - 1
+        return at <= self.row < at + scroll.size.height
+
+    def bring_into_view(self, scroll: VerticalScroll) -> None:
+        """Scroll no further than is needed to show the row and a few rows below it."""
+        if self.row is None:
+            scroll.scroll_end(animate=False)
+            return
+        height = scroll.size.height
+        below = min(BELOW, max(0, height - 1))
+        if not scroll.scroll_y <= self.row <= scroll.scroll_y + height - 1 - below:
+            scroll.scroll_to(y=max(0, self.row - height // 3), animate=False)
 
 
 class Drawing:
@@ -26,13 +56,19 @@ class Drawing:
     def __init__(self, app: MidflightApp) -> None:
         self._app = app
         self._drawn: tuple[int, int, bool, int] | None = None
+        self._rests_until = 0.0
+        self._run = ""
+        self._followed: dict[str, Followed] = {}
 
     def anew(self) -> None:
-        """Whatever is drawn is drawn again."""
-        self._drawn = None
+        """Draw everything again; for another run, forget where its panes were scrolled to."""
+        self._drawn, self._rests_until = None, 0.0
+        if self._run != self._app.run_shown:
+            self._run = self._app.run_shown
+            self._followed = {}
 
     async def draw(self) -> None:
-        """The run in front, if anything of it has changed."""
+        """Draw the run in front, if anything of it has changed."""
         app = self._app
         if app.closing:
             return
@@ -42,35 +78,52 @@ class Drawing:
             return
         room = app.query_one("#steps").scrollable_content_region.width
         state = (session.version, int(app.now), app.there, room)
-        if state == self._drawn:
+        began = anyio.current_time()
+        if state == self._drawn or began < self._rests_until:
             return
         self._drawn = state
         sheet, tones, now = session.sheet, app.tones, app.now
         app.stands(sheet.run, sheet.phase)
         self._draw_head(session)
         picture = pictures.steps(sheet, session.texts, now, max(24, room - 1), tones)
-        self._show("#steps", picture)
+        self._show("#steps", picture.text, picture.current)
+        read = looks.read_when(sheet, converses=session.book.state.converses)
         if session.thread is not None:
             width = app.query_one("#talk").scrollable_content_region.width - 1
-            told = pictures.talk(session.thread, max(20, width), tones)
+            told = pictures.talk(session.thread, max(20, width), tones, read)
             self._show("#talk", told)
-        converses = session.book.state.converses
         composer = app.query_one("#composer", Input)
-        composer.placeholder = f"{WRITE}; {looks.read_when(sheet, converses=converses)}"
+        composer.placeholder = f"{WRITE}; {read}"
         app.slots = app.bar.show(sheet, session.book.state, now, tones, there=app.there)
         asked = next(filter(looks.is_answered, sheet.questions), None)
         await app.query_one(Card).show(asked, now, tones["quiet"])
         if session.trouble:
             app.say(session.trouble, tones["bad"])
         app.pressing.look(app.there)
+        took = anyio.current_time() - began
+        self._rests_until = began + took + REST * took
 
-    def _show(self, pane: str, picture: Text) -> None:
-        """Who reads at the end stays at the end; who has scrolled back is left there."""
+    def _show(self, pane: str, picture: Text, current: int | None = None) -> None:
+        """Show a pane, and keep in view the step at which the run stands, or else the end.
+
+        A person who has scrolled away from it is left there, until they come back to it.
+        """
         scroll = self._app.query_one(pane, VerticalScroll)
-        at_end = scroll.scroll_y >= scroll.max_scroll_y - 1
-        self._app.query_one(f"{pane}-text", Static).update(picture)
-        if at_end:
-            self._app.call_after_refresh(scroll.scroll_end, animate=False)
+        text = self._app.query_one(f"{pane}-text", Static)
+        followed = self._followed.get(pane) or Followed()
+        if scroll.size == followed.size:  # otherwise the window has moved it, not a person
+            followed.follows = followed.is_in_view(scroll)
+        text.update(picture)
+        followed.size = scroll.size
+        followed.row = None if current is None else self._row(picture, current, scroll)
+        self._followed[pane] = followed
+        if followed.follows:
+            self._app.call_after_refresh(followed.bring_into_view, scroll)
+
+    def _row(self, picture: Text, current: int, scroll: VerticalScroll) -> int:
+        """Return the row at which a place in the text is drawn."""
+        width = max(1, scroll.scrollable_content_region.width)
+        return len(picture[:current].wrap(self._app.console, width)) - 1 if current else 0
 
     def _draw_head(self, session: Session) -> None:
         app, sheet = self._app, session.sheet
@@ -94,7 +147,7 @@ class Drawing:
         self._app.query_one("#head", Static).update(Text(words, self._app.tones["quiet"]))
 
     def draw_rail(self) -> None:
-        """The list of runs; the run that was chosen in it stays chosen, wherever it is now."""
+        """Draw the list of runs; the run that was chosen in it stays chosen, wherever it is now."""
         app = self._app
         if app.closing:
             return

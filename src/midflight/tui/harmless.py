@@ -1,4 +1,4 @@
-"""The edge of the app: what is drawn, by whichever widget, cannot steer the terminal."""
+"""A filter at the edge of the app: no text that any widget draws can steer the terminal."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ TAKEN_OUT = dict.fromkeys(STEERING)
 
 
 class Harmless(LineFilter):
-    """Takes out of every line what a terminal would obey; styles are added after it.
+    """Takes the characters that a terminal would obey out of every line; styles are added later.
 
-    Such a character has no width, so a line stays as long as it was laid out. Who writes a text
-    makes it ``visible`` before; this is for the text where somebody has forgotten to.
+    Such a character has no width, so a line stays as long as it was laid out. Widgets make
+    their text ``visible`` first; the filter is for text where that was forgotten.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from textwrap import wrap
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.text import Text
 
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.diff import word_diff
-from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.phases import ENDS
 from midflight.sheets import RunSheet, StepSheet, ThreadSheet
 from midflight.sheets.figures import money
 from midflight.stores.base import Row
@@ -20,22 +20,37 @@ from midflight.terminal.visible import visible
 from midflight.verbs.transcript import Line
 
 Tones = Mapping[str, str]
-STEPS_MAX: Final = 400  # of a long run its end is shown; midflight show has them all
+STEPS_MAX: Final = 400  # of a longer run those around the current step; midflight show has all
+BEFORE: Final = 300  # of these, at most so many come before the current one
 LINES_MAX: Final = 200
 SAID_LINES: Final = 3
 
 
-def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, tones: Tones) -> Text:
-    """Every step with its sign, word and time; what it says; then what became of everything."""
-    out = Text()
+class Pane(NamedTuple):
+    """The text of a pane, and the place in it at which the run's current step begins, if any."""
+
+    text: Text
+    current: int | None = None
+
+
+def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, tones: Tones) -> Pane:
+    """Draw every step with its sign, word, time and words, and the receipt after the end."""
+    out, current = Text(), None
     for change in sheet.changes[-1:]:
         _changed(out, change.was, change.now, change.applied, tones)
-    if len(sheet.steps) > STEPS_MAX:
-        out.append(f"  … {len(sheet.steps) - STEPS_MAX} earlier steps\n", tones["quiet"])
+    at = looks.current_step(sheet)
+    first, last = _window(len(sheet.steps), at)
+    if first:
+        out.append(f"  … {first:,} earlier steps\n", tones["quiet"])
     said = looks.spoken(sheet, texts)
-    for step in sheet.steps[-STEPS_MAX:]:
+    for number in range(first, last):
+        step = sheet.steps[number]
+        if number == at:
+            current = len(out)
         _step(out, step, now, width, tones)
         _said(out, said.pop(step.id, ""), width, tones)
+    if last < len(sheet.steps):
+        out.append(f"  … {len(sheet.steps) - last:,} more steps\n", tones["quiet"])
     for text in said.values():
         _said(out, text, width, tones)
     for child in sheet.background:
@@ -47,7 +62,15 @@ def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, ton
         out.append(f"{right}\n", tones[tone])
     if sheet.phase in ENDS:
         _receipt(out, sheet, width, tones)
-    return out
+    return Pane(out, current)
+
+
+def _window(count: int, at: int | None) -> tuple[int, int]:
+    """Return the range of the steps that are shown: all, those around the current, or the last."""
+    if count <= STEPS_MAX:
+        return 0, count
+    first = count - STEPS_MAX if at is None else min(max(0, at - BEFORE), count - STEPS_MAX)
+    return first, first + STEPS_MAX
 
 
 def _changed(out: Text, was: str, now: str, applied: bool, tones: Tones) -> None:
@@ -69,8 +92,9 @@ def _step(out: Text, step: StepSheet, now: float, width: int, tones: Tones) -> N
     out.append(f" {looks.SIGNS[step.status]} ", tone)
     out.append(name, style)
     out.append(f"{gap}{right}\n", tone)
-    about = step.error or step.summary
-    if about and step.status != "queued":
+    when = looks.step_when(step, now)
+    about = "; ".join(filter(None, [step.error or step.summary, when]))
+    if about and (step.status != "queued" or when):
         style = tones["bad"] if step.error else tones["quiet"]
         out.append(f"   {looks.one_line(about, width - 4)}\n", style)
     if step.rewritten:
@@ -78,7 +102,7 @@ def _step(out: Text, step: StepSheet, now: float, width: int, tones: Tones) -> N
 
 
 def _said(out: Text, text: str, width: int, tones: Tones) -> None:
-    """The end of what a step has said so far."""
+    """Append the last lines of what a step has said so far."""
     room = max(10, width - 4)
     for line in wrap(visible(text)[-room * SAID_LINES * 2 :], room)[-SAID_LINES:]:
         out.append(f"   {line}\n", tones["soft"])
@@ -103,8 +127,11 @@ def _receipt(out: Text, sheet: RunSheet, width: int, tones: Tones) -> None:
         out.append(f"   taken over: {looks.one_line(what, width - 16)}\n", tones["quiet"])
 
 
-def talk(sheet: ThreadSheet, width: int, tones: Tones) -> Text:
-    """The conversation, each message with what became of it; then what is left to do."""
+def talk(sheet: ThreadSheet, width: int, tones: Tones, read: str = "") -> Text:
+    """Draw the conversation, each message with its outcome, and then the todos.
+
+    ``read`` says when a message that is written now is read.
+    """
     out = Text()
     for line in sheet.lines[-LINES_MAX:]:
         _line(out, line, tones)
@@ -116,7 +143,7 @@ def talk(sheet: ThreadSheet, width: int, tones: Tones) -> Text:
             out.append(f"  {todo.kind}\n", tones["quiet"])
         out.append("   /now N  does one now, /remove N drops it\n", tones["quiet"])
     if not out:
-        out.append("Write to it while it works;\nit reads at the next safe point.", tones["quiet"])
+        out.append(f"What you write to it is\n{read}.", tones["quiet"])
     return out
 
 
@@ -132,7 +159,7 @@ def _line(out: Text, line: Line, tones: Tones) -> None:
 
 
 def _outcome(line: Line) -> str:
-    """With what a person can write to have it otherwise."""
+    """Return the outcome of a message, with the command that a person can write to change it."""
     words = talking.outcome(line)
     if line.choice in talking.BACK:
         return f"{words}  (/overrule {line.position} {talking.BACK[line.choice]})"
@@ -141,15 +168,15 @@ def _outcome(line: Line) -> str:
 
 
 def runs_of(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    """Now, and earlier."""
+    """Return the runs that live and those that have ended, without children and side answers."""
     shown = [row for row in rows if not row.parent and not row.agent.endswith(ASIDE)]
     live = [row for row in shown if row.phase not in ENDS]
     return live, [row for row in shown if row.phase in ENDS]
 
 
 def run_entry(row: Row, tones: Tones) -> Text:
-    """One run of the list: title, state, what it has cost."""
-    sign, word, tone = looks.PHASES[Phase(row.phase)]
+    """Draw one run of the list: its title, its state, its cost."""
+    sign, word, tone = looks.stands(row.phase, undriven=row.undriven)
     out = Text(looks.one_line(row.title or row.agent, 24) + "\n", no_wrap=True)
     out.append(f"{sign} {word}", tones[tone])
     if row.usd:

@@ -1,8 +1,9 @@
-"""What a press does: the verb, what is asked first, and what is said when it was refused."""
+"""Turns presses into verbs: asks first where a verb needs it, and says what came of it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -21,6 +22,7 @@ from midflight.tui.session import Session
 from midflight.tui.slash import SLASH, Order, Slash, limits_of, listed
 
 if TYPE_CHECKING:
+    from midflight.remote.control import AnyControl
     from midflight.tui.app import MidflightApp
 
 Call = Callable[[], Awaitable[Any]]
@@ -28,11 +30,11 @@ AWAY_S: Final = 3600.0
 
 
 ALREADY: Final = {"Resume": Phase.RUNNING, "Cancel": Phase.CANCELLING}
-"""A press -> the phase that it leads to: pressed there again, it has done what it does."""
+"""A press -> the phase that it leads to; a second press in that phase has nothing left to do."""
 
 
 class Pressing:
-    """Translates presses into verbs. Decides nothing: what is refused says why."""
+    """Translates presses into verbs. It decides nothing: a refusal says why."""
 
     def __init__(self, app: MidflightApp, named: dict[str, Who]) -> None:
         self._app = app
@@ -51,9 +53,10 @@ class Pressing:
     # ── the three places ─────────────────────────────────────────────────────────────────────
 
     def press(self, slot: Slot, number: int) -> None:
-        """Do what stands on a place, or say why it cannot be done.
+        """Do what stands on a slot, or say why it cannot be done.
 
-        What opens opens at once: the next key belongs there. Only what asks the server is beside.
+        A layer opens at once, because the next key belongs to it. Only calls to the server run
+        beside the drawing.
         """
         if self._app.layer.is_open and self._app.layer.kind == slot.verb:
             return  # it is open already; Enter does it
@@ -69,13 +72,14 @@ class Pressing:
             self._verb(slot)
 
     def _confirm(self, slot: Slot, question: str, hint: str) -> None:
-        async def confirmed(_: str) -> None:
+        async def confirmed(_: str) -> bool:
             self._verb(slot)
+            return True
 
         self._app.layer.open(slot.verb, question, hint, confirmed)
 
     def look(self, there: bool) -> None:
-        """Ask again for what was pressed while the server was away."""
+        """Ask again about a slot that was pressed while the server was away."""
         if not there or self._waiting is None:
             return
         (slot, number), self._waiting = self._waiting, None
@@ -86,7 +90,7 @@ class Pressing:
             self._confirm(now, title, hint)
 
     def drop(self) -> None:
-        """It is not wanted any more."""
+        """Forget the press that waits for the server."""
         self._waiting = None
 
     def _verb(self, slot: Slot) -> None:
@@ -109,7 +113,7 @@ class Pressing:
                 self._app.beside(self._do(slot.label, getattr(self._app.control, verb)))
 
     async def _do(self, label: str, verb: Callable[..., Awaitable[Any]]) -> None:
-        """A pause or a resume is sent when the server is back; under one key, so once."""
+        """Send a verb, once the server is back if it is away; under one key, so only once."""
         run, key = self._session.run, new_id()
         with anyio.move_on_after(AWAY_S):
             while not self._app.there:
@@ -118,7 +122,7 @@ class Pressing:
         await self._try(label, lambda: verb(run, key=key))
 
     async def _try(self, label: str, call: Call) -> Any:
-        """Do it beside the drawing; say what came of it."""
+        """Make a call and say what came of it; return its result, or None if it failed."""
         try:
             with anyio.fail_after(60):
                 done = await call()
@@ -137,7 +141,7 @@ class Pressing:
         return None
 
     def _refused(self, label: str, error: IllegalSignal | Outdated) -> str:
-        """Why, in a few words where a press has only come twice or too late."""
+        """Return why a press was refused, in a few words if it only came twice or too late."""
         phase = getattr(error, "phase", "")
         if self._sheet.phase in ENDS or phase in ENDS:
             return "It had already finished."
@@ -153,42 +157,51 @@ class Pressing:
         done: Done,
         text: str = "",
     ) -> None:
-        self._app.layer.open(kind, title, f"{hint}, Esc keeps it as it is", done, prefill=text)
+        about = self._session.run
+        shown = f"{hint}, Esc keeps it as it is"
+        self._app.layer.open(kind, title, shown, done, prefill=text, about=about)
 
     def _redirect(self) -> None:
         sheet = self._sheet
         held = sheet.phase in {Phase.PAUSED, Phase.PAUSING}
         now = f"Enter redirects: {sheet.preview['redirect'].consequence}"
         hint = "Enter redirects and resumes" if held else now
-        expect = sheet.position
+        run, seen = sheet.run, [sheet.position]
 
-        async def done(text: str) -> None:
-            if text.strip() and text != sheet.brief:
-                control, run = self._app.control, self._session.run
-                call = control.redirect(run, text, resume=held, expect=expect)
-                await self._try("Redirect", lambda: call)
+        async def done(text: str) -> bool:
+            if not text.strip() or text == sheet.brief:
+                return True  # there is nothing to do
+            control, expect = self._app.control, seen[-1]
+            taken = await self._try(
+                "Redirect", lambda: control.redirect(run, text, resume=held, expect=expect)
+            )
+            if self._session.run == run:
+                seen.append(self._sheet.position)  # the person was told to look again
+            return taken is not None
 
         self._ask("redirect", "Rewrite the brief", hint, done, sheet.brief)
 
     def _raise(self) -> None:
         reached = [f"{name}={typed(cap)}" for name, cap in raised(self._sheet).items()]
 
-        async def done(text: str) -> None:
+        async def done(text: str) -> bool:
             control, run = self._app.control, self._session.run
-            await self._try("Raise cap", lambda: control.raise_limits(run, limits_of(text)))
+            call = partial(_raised, control, run, text)
+            return await self._try("Raise cap", call) is not None
 
         self._ask("raise limits", "Raise the cap", "Enter raises it", done, " ".join(reached))
 
-    async def _hand_back(self, note: str) -> None:
-        await self._try("Hand back", lambda: self._app.control.hand_back(self._session.run, note))
+    async def _hand_back(self, note: str) -> bool:
+        control, run = self._app.control, self._session.run
+        return await self._try("Hand back", lambda: control.hand_back(run, note)) is not None
 
-    async def _start(self, brief: str) -> None:
-        if brief.strip():
-            run = await self._try(
-                "Start", lambda: self._app.control.start(self._sheet.agent, brief)
-            )
-            if run is not None:
-                self._app.open_run(run)
+    async def _start(self, brief: str) -> bool:
+        if not brief.strip():
+            return True
+        run = await self._try("Start", lambda: self._app.control.start(self._sheet.agent, brief))
+        if run is not None:
+            self._app.open_run(run)
+        return run is not None
 
     async def _fork(self) -> None:
         step, run, control = self._sheet.fork_from, self._session.run, self._app.control
@@ -199,7 +212,7 @@ class Pressing:
             self._app.open_run(new)
 
     async def answer(self, question: int, payload: Any) -> None:
-        """Answer a question; a misfit is said in the server's words, and the card stays."""
+        """Answer a question; the server says why an answer does not fit, and the card stays."""
         run = self._session.run
         await self._try("Answer", lambda: self._app.control.answer(run, question, payload))
         if not self._app.closing:
@@ -208,7 +221,7 @@ class Pressing:
     # ── what is written ──────────────────────────────────────────────────────────────────────
 
     async def say(self, line: Input, *, switch: bool) -> None:
-        """Send what stands in the composer. It is cleared only once it is stored."""
+        """Send the text of the composer, which is cleared only once the text is stored."""
         text = line.value.strip()
         if not text or self._app.session is None:
             return
@@ -245,14 +258,20 @@ class Pressing:
         return await self._try(f"/{word}", lambda: slash.do(order))
 
     def _ask_first(self, slash: Slash, order: Order, text: str) -> None:
-        async def confirmed(_: str) -> None:
+        async def confirmed(_: str) -> bool:
             done = await self._try(f"/{order.word}", lambda: slash.do(order))
             line = self._app.query_one("#composer", Input)
             if done is not None and line.value.strip() == text:
                 line.value = ""
+            return done is not None
 
         question = slash.asks.format(order.rest or "nothing")
         self._app.layer.open(order.word, question, "Enter does it, Esc does not", confirmed)
 
     def _say(self, words: str) -> None:
         self._app.say(words)
+
+
+async def _raised(control: AnyControl, run: str, text: str) -> Any:
+    """Raise the caps that were typed; other text is refused as the server would refuse it."""
+    return await control.raise_limits(run, limits_of(text))

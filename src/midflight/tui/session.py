@@ -1,10 +1,11 @@
-"""What the app knows of one run: its books, kept up to date, whatever becomes of the connection.
+"""One run as the app knows it: its books, kept up to date through every loss of the connection.
 
-Nothing here draws. Whoever shows it looks at ``version``, which grows with every change.
+Nothing here draws. The drawing looks at ``version``, which grows with every change.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -26,7 +27,7 @@ SHOWER_S: Final = 0.1  # news come in showers; one look is enough for each
 
 
 class Session:
-    """One run and its thread, as they are told."""
+    """One run and its thread, as the store tells them."""
 
     def __init__(self, control: AnyControl, run: str) -> None:
         self.control = control
@@ -39,11 +40,11 @@ class Session:
         self.trouble = ""
         self.version = 0
         self._sheet: tuple[int, RunSheet] | None = None
-        self._told = anyio.Event()  # since the background was last looked at
+        self._told = anyio.Event()  # set by news since the background was last looked at
 
     @property
     def loaded(self) -> bool:
-        """Whether there is something to show."""
+        """True once there is something to show."""
         return self.book.state.head > 0
 
     @property
@@ -59,7 +60,7 @@ class Session:
         return self.talk.sheet(todos=self.todos) if self.talk is not None else None
 
     async def follow(self) -> None:
-        """Keep up until cancelled. What cannot be read is said, and tried again."""
+        """Keep up until cancelled; after an error, note it as ``trouble`` and try again."""
         while True:
             try:
                 await self._read(self.book)
@@ -108,8 +109,8 @@ class Session:
             self.texts = {step: text for step, text in self.texts.items() if self._reads(step)}
 
     def _reads(self, step: str) -> bool:
-        """A plain read is not on record before its result; its text is all there is of it."""
-        return self.book.state.alive and not any(s.id == step for s in self.book.sheet().steps)
+        """Return whether a step may be a plain read, which is on record with its result only."""
+        return self.book.state.alive and not self.book.knows(step)
 
     async def _look_at_todos(self) -> None:
         assert self.talk is not None
@@ -118,21 +119,28 @@ class Session:
             self.todos = await self.control.preview_todos(self.talk.state.journal)
 
     async def _look_at_background(self) -> None:
-        """Now and then, and after any news: one of them may be what the news are about."""
+        """Look at the driver and at the children every few seconds, and after any news."""
         while True:
             self._told = anyio.Event()
-            if self.book.children:
-                try:
-                    rows = await self.control.runs(Query(parent=self.run, limit=100))
-                except MidflightError:
-                    rows = []  # the watch has said so, or is about to
-                found = {row.journal: row for row in rows}
-                if found and found != self.children:
-                    self.children = found
-                    self._changed()
+            with suppress(MidflightError):  # the watch has said so, or is about to
+                await self._look_at_driver()
+                await self._look_at_children()
             with anyio.move_on_after(BACKGROUND_S):
                 await self._told.wait()
             await anyio.sleep(SHOWER_S)
+
+    async def _look_at_driver(self) -> None:
+        if self.book.undriven(await self.control.undriven_since(self.book.state)):
+            self._changed()
+
+    async def _look_at_children(self) -> None:
+        if not self.book.children:
+            return
+        rows = await self.control.runs(Query(parent=self.run, limit=100))
+        found = {row.journal: row for row in rows}
+        if found and found != self.children:
+            self.children = found
+            self._changed()
 
     def _changed(self, trouble: str | None = None) -> None:
         self.version += 1

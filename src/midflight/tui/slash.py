@@ -1,4 +1,4 @@
-"""What is written behind a slash: verbs that are wanted too seldom for a place on the screen."""
+"""Commands behind a slash: verbs that are wanted too seldom for a place on the screen."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Order(Struct, frozen=True):
 
     @property
     def numbers(self) -> list[int]:
-        """All numbers, with commas or spaces between them; none is allowed."""
+        """All numbers, with commas or spaces between them; the list may be empty."""
         parts = self.rest.replace(",", " ").split()
         if not all(part.isdecimal() for part in parts):
             raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
@@ -54,12 +54,12 @@ class Order(Struct, frozen=True):
 
     @property
     def more(self) -> str:
-        """What comes after the number."""
+        """The text after the number."""
         return self.rest.partition(" ")[2].strip()
 
 
 class Slash(NamedTuple):
-    """What a word wants behind it, and what it does; ``asks`` is asked first."""
+    """A command: the arguments that it wants, its action, and a question that is asked first."""
 
     wants: str
     do: Callable[[Order], Awaitable[Any]]
@@ -67,17 +67,17 @@ class Slash(NamedTuple):
 
 
 def usage(word: str) -> str:
-    """How a word is written."""
+    """Return a command as it is written, with its arguments."""
     return f"/{word} {SLASH[word].wants}".rstrip()
 
 
 def listed() -> str:
-    """All words there are."""
+    """Return all commands there are, in one line."""
     return ", ".join(usage(word) for word in SLASH)
 
 
 def _only(numbers: list[int], able: list[int], what: str) -> int:
-    """The one that is named, or the only one there is."""
+    """Return the number that is named, or else the only one there is."""
     if numbers:
         return numbers[0]
     if len(able) != 1:
@@ -134,7 +134,7 @@ SLASH: Final[dict[str, Slash]] = {
 
 
 def limits_of(text: str) -> Limits:
-    """``usd=4 steps=200`` as caps."""
+    """Return the caps in a text such as ``usd=4 steps=200``."""
     pairs = [part.partition("=") for part in text.split()]
     if not all(value for _, _, value in pairs):
         raise InvalidRequest("write caps as usd=4 steps=200. Nothing was changed.")

@@ -66,10 +66,11 @@ Screen { background: $background; color: $foreground; layers: base; }
 #talk { width: 1fr; max-width: 60; padding: 0 1; border-left: solid $line;
         scrollbar-size-vertical: 1; }
 .narrow #talk { width: 36; }
-#card { height: auto; max-height: 14; display: none; border-top: solid $warning;
+#card { height: auto; max-height: 18; overflow-y: auto; display: none; border-top: solid $warning;
         padding: 0 1; background: $surface; }
 #card.shown { display: block; }
 #card Static { height: auto; }
+#card-details { height: auto; max-height: 6; }
 #card OptionList { height: auto; max-height: 5; border: none; background: $surface; padding: 0; }
 #card Input, #layer Input, #composer { border: none; height: 1; padding: 0; background: $surface; }
 #card .field { height: 1; }

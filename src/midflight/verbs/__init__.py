@@ -1,1 +1,1 @@
-"""What ``Control`` is made of: one module for every kind of thing that people ask for."""
+"""The parts of ``Control``: one module for every kind of thing that people ask for."""

@@ -17,7 +17,9 @@ from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, View
+from midflight.verbs.auditing import audited
 from midflight.verbs.covering import Accepted
+from midflight.verbs.driven import is_alone
 from midflight.verbs.telling import Telling
 
 TAIL: Final = 20  # lines of the conversation that a side question is answered from
@@ -26,6 +28,7 @@ TAIL: Final = 20  # lines of the conversation that a side question is answered f
 class Asides(Telling):
     """The part of ``Control`` that answers questions about a run."""
 
+    @audited("ask aside")
     async def ask_aside(
         self, to: str, text: str, *, who: Who | None = None, key: str = ""
     ) -> Accepted:
@@ -40,13 +43,15 @@ class Asides(Telling):
         state = await self.store.load(about)
         assert isinstance(state, RunState)
         asked = t.AsideAsked(who=self._asks(who), key=key, text=text, run=about)
-        stands = status(state, await self.store.now())
+        alone = await is_alone(self.store, state)
+        stands = status(state, await self.store.now(), alone=alone)
         talk = await self._thread(state.thread)
         hosts = talk.host is not None and front.is_host(talk, state) and talk.host.asides
         if not ((state.asides or hosts) and asked.who.role.steers):
 
             def answered(view: View, talk: t.ThreadState, moves: front.Moves) -> dict[str, Any]:
-                moves.add(talk.journal, t.Said(run=about, text=stands, kind="aside"))
+                told = t.Said(run=about, text=stands, kind="aside", untrusted=state.untrusted)
+                moves.add(talk.journal, told)
                 return {"status": stands}
 
             return await self._tell(state.thread, "ask aside", asked, answered)
@@ -60,6 +65,7 @@ class Asides(Telling):
             "brief": about.brief,
             "plan": about.plan,
             "transcript": said,
+            "untrusted": about.untrusted,
         }
 
         def then(view: View, talk: t.ThreadState, moves: front.Moves) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What every verb is made of: its receipt, and how far it reaches down a tree of runs."""
+"""The acknowledgement of a verb, and the runs below a run that the verb reaches as well."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Accepted(Struct, frozen=True):
 
 
 def offers(state: RunState, below: Below = NOT_AT_HAND) -> dict[str, Offer]:
-    """For each verb: whether it can be pressed now, and what it would do, also to runs below."""
+    """Tell for each verb whether it can be pressed, and what it would do, also to those below."""
     found = preview(state, below)
     if state.holds == {Cause.PARKED}:
         back = "Comes to the front, what is there now is parked in its turn"
@@ -86,13 +86,13 @@ def cover(
                 return Draft(note=Accepted(run, verb, verdict.position))
             continue
         events[journal] = verdict
-    nouns = tuple(attempt.noun for attempt in flying)
+    nouns = tuple(attempt.label for attempt in flying)
     said = says([view.states[journal] for journal in events], events[run][0])
     return Draft(events, Accepted(run, verb, view.states[run].head + 1, nouns, said))
 
 
 def says(states: Iterable[State], taken: Event) -> str:
-    """What the acknowledgement of a verb says besides what is in flight, of these runs."""
+    """Return the words of a verb's acknowledgement about these runs, besides what is in flight."""
     then = _AFTER_STEP.get(type(taken), "")
     if isinstance(taken, e.ResumeRequested):
         return taken.diff
@@ -108,14 +108,14 @@ _AFTER_STEP: Final[dict[type[Event], str]] = {
     e.RedirectRequested: "changes course",
     e.CancelRequested: "stops",
 }
-"""What follows where a verb is heard between steps only."""
+"""The words for what follows where a run hears of a verb between steps only."""
 
 
 def _for_those_below(state: State, request: Request) -> Request | None:
-    """What is asked of a run's children when this is asked of it; None: nothing.
+    """Return the request for a run's children when this one is made of the run; None for none.
 
-    A redirect is not for them. But where it lets go of a pause, that had held them as well, and
-    a parent that waits for such a child would wait for ever.
+    A redirect is not for the children. But if it ends a pause, that pause had held the children as
+    well, and a parent that waits for such a child would wait for ever.
     """
     match request:
         case e.RedirectRequested(resume=True):
@@ -126,7 +126,7 @@ def _for_those_below(state: State, request: Request) -> Request | None:
 
 
 def _concerns(child: RunState, request: Request) -> bool:
-    """Whether what is asked of a parent is to be asked of this child."""
+    """Return whether a request to a parent is to be made of this child as well."""
     match request:
         case e.ResumeRequested():
             return child.alive and Cause.USER in child.holds
@@ -137,9 +137,9 @@ def _concerns(child: RunState, request: Request) -> bool:
 
 
 def tree(run: str, view: View) -> list[str]:
-    """A run and its descendants; asks the store for those it has not locked yet.
+    """Return a run and its descendants; raise ``Widen`` for those that are not locked yet.
 
-    Also below a child that has ended: those whom it has left may still be at work.
+    Runs below a child that has ended are included: they may still be at work.
     """
     found, unseen = [run], [run]
     while unseen:
@@ -156,13 +156,13 @@ def tree(run: str, view: View) -> list[str]:
 
 
 def below(run: str, view: View) -> Below:
-    """Everybody below a run, under lock."""
+    """Return the states of all runs below a run, under lock."""
     found = {journal: view.states[journal] for journal in tree(run, view)[1:]}
     return {journal: state for journal, state in found.items() if isinstance(state, RunState)}
 
 
 async def runs_below(journals: Journals, state: RunState) -> Below:
-    """The runs that a run has begun, and theirs; not all of them, if there are very many."""
+    """Read the runs that a run has begun, and theirs; not all of them, if there are very many."""
     found: dict[str, RunState] = {}
     unseen = list(state.children)
     while unseen and len(found) < BELOW_MAX:

@@ -1,4 +1,4 @@
-"""What became of something that was asked of a thread: its delivery receipt.
+"""Delivery receipts: they tell what became of something that was asked of a thread.
 
 A message is accepted, then ``read``, ``put off`` or ``withdrawn``; a question aside is applied when
 it is answered. All else that is asked of a thread is done in the transaction that records it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from midflight.errors import JournalNotFound
+from midflight.errors import NoSuchRequest
 from midflight.kernel import thread as t
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.events import Killed, MessagesTaken, RunFinished
@@ -29,7 +29,7 @@ VERBS: Final[dict[type[Any], str]] = {
     t.TodoRemoved: "remove todo",
 }
 WAITING: Final = (t.MessageSent, t.AsideAsked)
-"""What something else must follow; the rest is applied where it stands."""
+"""Requests that something else must follow; all others are applied by the record itself."""
 
 
 class _Asked:
@@ -43,7 +43,7 @@ class _Asked:
         self.answerer = ""  # the run that answers a question aside
 
     def is_settled(self) -> bool:
-        """Whether something has become of it."""
+        """Return whether the request is settled: it is more than accepted."""
         return self.delivery.status != ACCEPTED
 
     async def look(self, store: Store) -> None:
@@ -55,7 +55,7 @@ class _Asked:
             for record in page:
                 self.take(record)
         if not self.delivery.verb:
-            raise JournalNotFound(f"{self.thread} at {self.position} a verb and so")
+            raise NoSuchRequest(self.thread, self.position)
         if self.answerer and not self.is_settled():
             state = await store.load(self.answerer)
             if isinstance(state, RunState) and not state.alive:  # and will not answer any more
@@ -69,7 +69,7 @@ class _Asked:
         return ""
 
     def take(self, record: Recorded) -> None:
-        """One more event of the thread."""
+        """Take one more event of the thread."""
         event, at = record.event, record.position
         self.head = max(self.head, at)
         if at == self.position:
@@ -97,7 +97,7 @@ class _Asked:
 
 
 async def delivery(store: Store, thread: str, position: int) -> Delivery:
-    """What has become of it so far."""
+    """Return the delivery receipt of a request to a thread as it is now."""
     asked = _Asked(thread, position)
     await asked.look(store)
     return asked.delivery

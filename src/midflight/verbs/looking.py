@@ -14,6 +14,7 @@ from midflight.kernel.phases import LIVE
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
+from midflight.kernel.timing import needs_driver, undriven_since
 from midflight.stores.base import Query, Row
 from midflight.stores.waiting import Journals, run_state, until
 from midflight.verbs.covering import offers, runs_below
@@ -22,7 +23,7 @@ ROWS: Final = 500  # a page of them
 
 
 def scope_of(scope: str) -> tuple[str, str]:
-    """What a kill switch is for: its kind and a name; ``InvalidRequest`` for what is no scope."""
+    """Split the scope of a kill switch into kind and name; ``InvalidRequest`` if it is not one."""
     kind, _, name = str(scope).partition(":")
     if scope != "all" and not (kind in {"agent", "thread"} and name):
         raise InvalidRequest(
@@ -46,17 +47,32 @@ class Looking:
         return await run_state(self.store, run)
 
     async def preview(self, run: str) -> dict[str, Offer]:
-        """For each verb: whether it can be pressed, and what it would do now, also below it."""
+        """Tell for each verb whether it can be pressed, and what it would do now, also below."""
         state = await self.state(run)
         return offers(state, await runs_below(self.store, state))
 
     async def receipt(self, run: str) -> Receipt:
-        """What became of every effect of the run."""
+        """Return the receipt of a run: it tells what became of every effect."""
         return receipt(await self.state(run))
 
     async def runs(self, query: Query | None = None) -> list[Row]:
         """The runs there are, newest first."""
-        return await self.store.rows(query or Query())
+        return await self._with_drivers(await self.store.rows(query or Query()))
+
+    async def row(self, run: str) -> Row:
+        """One run as it stands in the list of runs."""
+        return (await self._with_drivers([await self.store.row(run)]))[0]
+
+    async def undriven_since(self, state: RunState) -> float | None:
+        """Return the time since which a run lacks the driver that it needs; None if it does not."""
+        if not needs_driver(state):
+            return None
+        row = await self.row(state.journal)
+        return undriven_since(state, gone=row.undriven, now=await self.store.now())
+
+    async def _with_drivers(self, rows: list[Row]) -> list[Row]:
+        """Mark those that nobody drives; over HTTP the server has done it."""
+        return rows
 
     async def in_scope(self, scope: str) -> list[Row]:
         """All live runs that a kill of this scope would stop, or would keep from moving."""

@@ -1,4 +1,4 @@
-"""What people write: sent, corrected, overruled.
+"""Messages that people write: sent, corrected, overruled.
 
 Each is one transaction with what follows from it: a message and the run that it starts, a stop word
 and the pause, “never mind, do that instead” and the redirect.
@@ -25,19 +25,22 @@ from midflight.kernel.state import RunState
 from midflight.kernel.status import answer
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
 from midflight.stores.codec import check_readable
+from midflight.verbs.auditing import audited
 from midflight.verbs.covering import Accepted, below, cover
+from midflight.verbs.driven import is_alone
 from midflight.verbs.overruling import Overruling
 from midflight.verbs.telling import By, Telling, bring_along
 from midflight.verbs.transcript import Line, lines_of
 
 REDIRECTED: Final = "redirected"
 BROUGHT_ABOUT: Final = {"": "started", "pause": "paused", "redirect": REDIRECTED}
-"""By what is on record as the choice about a message that has acted at once."""
+"""The choice on record for a message that has acted at once -> what it has brought about."""
 
 
 class Messages(Telling):
     """The part of ``Control`` that is about what people write."""
 
+    @audited("send")
     async def send(self, to: str, text: str, *, who: Who | None = None, key: str = "") -> Accepted:
         """Write a message into a thread, or into that of a run. When accepted it is stored.
 
@@ -74,7 +77,7 @@ class Messages(Telling):
         return replace(accepted, status="; ".join(filter(None, [said, accepted.status])))
 
     async def _live(self, thread: str) -> list[str]:
-        """What lives there; children whose parents live are covered by those."""
+        """List the runs of a thread that live; children are left out whose parents live too."""
         rows = await self.store.rows(Query(thread=thread, phases=LIVE))
         alive = {row.journal for row in rows}
         return [row.journal for row in rows if row.parent not in alive]
@@ -86,8 +89,10 @@ class Messages(Telling):
             return ""
         if not isinstance(state, RunState):
             return ""
-        return answer(state, await self.store.now(), hosted=hosted, heard=heard)
+        alone = await is_alone(self.store, state)
+        return answer(state, await self.store.now(), hosted=hosted, heard=heard, alone=alone)
 
+    @audited("edit")
     async def edit_message(
         self, thread: str, message: int, text: str, **by: Unpack[By]
     ) -> Accepted:
@@ -96,12 +101,14 @@ class Messages(Telling):
             thread, "edit", self._by(t.MessageEdited, message=message, text=text, **by)
         )
 
+    @audited("withdraw")
     async def withdraw_message(self, thread: str, message: int, **by: Unpack[By]) -> Accepted:
         """Take a message back that nobody has read yet. Its sender only."""
         return await self._tell(
             thread, "withdraw", self._by(t.MessageWithdrawn, message=message, **by)
         )
 
+    @audited("overrule")
     async def overrule(self, thread: str, message: int, choice: str, **by: Unpack[By]) -> Accepted:
         """Want something else done about a message than was chosen.
 
@@ -118,19 +125,27 @@ class Messages(Telling):
 
         return await self._tell(thread, "overrule", request, then)
 
+    @audited("heard")
     async def heard(
         self, thread: str, text: str, *, run: str, of: int = 0, how: str = "", **by: Unpack[By]
     ) -> Accepted:
-        """Note how much a listener has heard of what ``run`` has said, who cut it short.
+        """Note how much of what ``run`` has said a listener heard before cutting it short.
 
         ``of`` is the place of the words in the thread; 0 if the run was still speaking. From here
         on the conversation holds what was heard, for people and for models. ``how="hung up"``: the
         run speaks on, without them; its words are marked when they come. Of several listeners
-        the one counts who has heard the most; ``how="whole"`` is who has heard it to its end.
+        the one counts who has heard the most; ``how="whole"``: they have heard it to its end.
         """
-        return await self._tell(
-            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, how=how, **by)
+        try:
+            state = await self.store.load(run)
+        except JournalNotFound:
+            untrusted = True  # nobody can tell what it had read
+        else:
+            untrusted = isinstance(state, RunState) and state.untrusted
+        said = self._by(
+            t.SpeechHeard, text=text, run=run, of=of, how=how, untrusted=untrusted, **by
         )
+        return await self._tell(thread, "heard", said)
 
     async def transcript(self, thread: str) -> list[Line]:
         """All that was said and chosen in a thread, in order."""
@@ -141,7 +156,7 @@ class Messages(Telling):
 
 
 def _brought_about(talk: t.ThreadState, message: int) -> dict[str, Any]:
-    """What a message had brought about at once when it was sent."""
+    """Return the control that a message had brought about when it was sent, and its run."""
     read = talk.read.get(message)
     if read is None or not read.run or read.choice not in BROUGHT_ABOUT:
         return {}
@@ -151,7 +166,7 @@ def _brought_about(talk: t.ThreadState, message: int) -> dict[str, Any]:
 def _started(
     view: View, talk: t.ThreadState, moves: front.Moves, sent: t.Message, new: str
 ) -> dict[str, Any]:
-    """Where an agent converses and nothing is in front, a message begins its next run."""
+    """Begin a run for a message, where an agent converses and nothing is in front."""
     if talk.host is None or not sent.who.role.steers or not front.is_free(talk, finder(view)):
         return {}
     for switch in view.switches:
@@ -165,9 +180,9 @@ def _started(
 def _redirected(
     view: View, talk: t.ThreadState, moves: front.Moves, sent: t.Message, course: str, run: str
 ) -> dict[str, Any]:
-    """The run that was spoken to is redirected. One that takes none now has a message like others.
+    """Redirect the run that was spoken to, if it takes a redirect now; else do nothing.
 
-    As every redirect it does not resume: what a person holds goes that way when they let it go on.
+    It does not resume the run: one that a person holds takes the new course when they let it go on.
     """
     state = finder(view)(run) if course and run else None
     if state is None or e.RedirectRequested not in TRANSITIONS[state.phase]:
@@ -198,7 +213,7 @@ def _stopped(
     word: str,
     runs: Sequence[str],
 ) -> dict[str, Any]:
-    """Pause what is in front, or all that is at work if nothing is; it costs nothing."""
+    """Pause the run in front, or all runs at work if none is in front: a pause costs nothing."""
     there = [state for state in map(finder(view), dict.fromkeys(filter(None, runs))) if state]
     working = [state for state in there if state.alive and Cause.PARKED not in state.holds]
     working = [s for s in working if e.PauseRequested in TRANSITIONS[s.phase] and not s.aside_of]
@@ -222,5 +237,7 @@ def _stopped(
     offers = [preview(s, below(s.journal, view))["cancel"].consequence for s in working]
     asks = f"Cancel? {'; '.join(offers)}." if word == "cancel?" else ""
     if asks:
-        moves.add(talk.journal, t.Said(run=target, text=f"Paused. {asks}", kind="cancel?"))
+        read = any(state.untrusted for state in working)  # nouns of effects that it has planned
+        told = t.Said(run=target, text=f"Paused. {asks}", kind="cancel?", untrusted=read)
+        moves.add(talk.journal, told)
     return {"did": "paused", "target": target, "in_flight": tuple(flying), "status": asks}

@@ -20,7 +20,7 @@ from midflight.verbs.covering import cover
 
 
 class Overruling:
-    """One such request, while it is decided. Gives in words what it has brought about."""
+    """One such request, while it is decided. Its methods return in words what they have done."""
 
     def __init__(
         self, view: View, talk: ThreadState, moves: front.Moves, *, who: Who, new: str
@@ -35,7 +35,7 @@ class Overruling:
     # ── todos ────────────────────────────────────────────────────────────────────────────────
 
     def do_now(self, todo: Todo) -> str:
-        """A todo is taken now; what is in front is parked in its turn."""
+        """Take a todo up now, and park the run in front."""
         if todo.kind == "parked" and not front.is_parked(todo, self._find):
             raise InvalidRequest(f"run {todo.run} is not parked any more. Nothing was changed.")
         self._begins()
@@ -53,7 +53,7 @@ class Overruling:
         return f"{parked}now: {todo.text}"
 
     def _begins(self) -> None:
-        """Something is about to move, which an operator may have forbidden."""
+        """Refuse to begin anything while a kill switch is on."""
         refuse_if_stopped(self._view.switches)
 
     def _front(self) -> RunState | None:
@@ -146,7 +146,7 @@ class Overruling:
         return self.do_now(todo)
 
     def _undo(self, message: Message) -> str:
-        """The run begins again from its brief, without the message; finished work is kept."""
+        """Redirect the run to its brief again, without the message; finished work is kept."""
         if message.position in self._talk.unread:
             raise _refused(message, "was not read yet", "withdraw it")
         run = self._find(message.run) if message.run else None
@@ -158,7 +158,7 @@ class Overruling:
     # ── their parts ──────────────────────────────────────────────────────────────────────────
 
     def _undo_switch(self, message: Message) -> str:
-        """What was begun for the message is cancelled, and what was parked for it comes back."""
+        """Cancel the run that was begun for the message, and bring the parked run back."""
         todo = self._parked_for(message.run)
         if todo is None or self._talk.front != message.run:
             raise _refused(message, f"is done by run {message.run}", "cancel that run")
@@ -185,7 +185,7 @@ class Overruling:
 
 
 def _refuse_data(message: Message) -> None:
-    """The words of who may not steer never become a brief, whoever wants it."""
+    """Refuse a message of somebody who may not steer: their words never become a brief."""
     if not message.who.role.steers:
         raise _refused(message, f"is a {message.who.role}'s", "write it yourself")
 

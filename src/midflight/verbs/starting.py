@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -26,6 +27,7 @@ from midflight.schemas import plain_data
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View
 from midflight.stores.waiting import run_state
 from midflight.verbs import turns
+from midflight.verbs.auditing import asked_for, audited, submitting
 from midflight.verbs.covering import Accepted
 from midflight.verbs.messages import Messages
 
@@ -41,8 +43,9 @@ class Turn(Struct, frozen=True):
 
 
 class Starting(Messages):
-    """The part of ``Control`` that makes runs; who converses also sends."""
+    """The part of ``Control`` that makes runs; it sends messages too, where a turn begins a run."""
 
+    @audited("start")
     async def start(
         self,
         agent: Agent | str,
@@ -91,12 +94,13 @@ class Starting(Messages):
             opening = () if talk.head else (ThreadCreated(who=who, title=title),)
             return Draft({run: verdict, on: (*opening, *_fronted(view, talk, run, known))})
 
-        await self.store.submit(
+        await submitting(self.store, asked_for("start", run, created))(
             Submit(self._ids(), (run, on), decided, scopes=scopes(name, on), new=(run, on))
         )
         await self._engine.ensure(run)
         return run
 
+    @audited("converse")
     async def converse(
         self,
         agent: Agent,
@@ -108,11 +112,11 @@ class Starting(Messages):
     ) -> Turn:
         """Say something in a conversation: a run that is in front hears it, or one is started.
 
-        ``messages`` are keys and texts; what the thread has under its key is not said again. A
-        turn repeated under its ``key`` belongs to the run that it has started.
+        ``messages`` are keys and texts; what this sender has said under its key is not said again.
+        A turn that they repeat under its ``key`` belongs to the run that it has started.
         """
         who = self._asks(who)
-        run = f"{RUN_PREFIX}{blake2b(f'{thread} {key}'.encode(), digest_size=14).hexdigest()}"
+        run = f"{RUN_PREFIX}{_digest('converse', who.by, thread, key)}"
         said = [MessageSent(who=who, key=name, text=text) for name, text in messages]
         created = e.RunCreated(
             who=who,
@@ -132,7 +136,7 @@ class Starting(Messages):
         def decided(view: View) -> Draft:
             return turns.take(view, created, said, to_front=to_front(run, agent), beside=front)
 
-        done = await self.store.submit(
+        done = await submitting(self.store, asked_for("converse", run, created))(
             Submit(
                 self._ids(),
                 tuple(filter(None, (run, thread, front))),
@@ -149,6 +153,7 @@ class Starting(Messages):
         sent = [await self.send(thread, m.text, who=who, key=m.key) for m in taken.new]
         return Turn(taken.run, tuple(sent))
 
+    @audited("fork")
     async def fork(
         self,
         run: str,
@@ -174,7 +179,7 @@ class Starting(Messages):
         place = at if isinstance(at, int) else place_of(await self._records(run), at)
         who = self._asks(who)
         created = await created_by_fork(self.store, old, place, who=who, key=key, brief=brief)
-        new = run_named(who, key) if key else RUN_PREFIX + self._ids()
+        new = _fork_named(who, key) if key else RUN_PREFIX + self._ids()
         on = old.thread
 
         def decided(view: View) -> Draft:
@@ -190,7 +195,7 @@ class Starting(Messages):
             return Draft({new: verdict, on: fronted})
 
         covered = scopes(old.agent, on)
-        await self.store.submit(
+        await submitting(self.store, asked_for("fork", new, created))(
             Submit(self._ids(), (run, new, on), decided, scopes=covered, new=(new, on))
         )  # with the run, or it could be purged before its fork is there
         await self._engine.ensure(new)
@@ -207,19 +212,32 @@ def run_named(who: Who, key: str) -> str:
     """The id of the run that a caller starts under a key: the same whenever they repeat it.
 
     A key that is an id of ours begins with the time; so does its run's id, which keeps its place
-    among the others.
+    among the others. No two callers get the same id: where a name holds a hyphen it could not be
+    told from the key, so both are given by their digest.
     """
     given: object = key
     if not isinstance(given, str):
         raise InvalidRequest(f"key={given!r:.60} is not a text. Nothing was changed.")
     if not _ID.fullmatch(key):
-        return f"{RUN_PREFIX}{who.by}-{key}"
+        plain = "-" not in who.by
+        return f"{RUN_PREFIX}{f'{who.by}-{key}' if plain else _digest('start', who.by, key)}"
     whose = blake2b(f"{who.by} {key}".encode(), digest_size=8).hexdigest()
     return f"{RUN_PREFIX}{key[:12]}{whose}"
+
+
+def _fork_named(who: Who, key: str) -> str:
+    """Return the id of a fork that is made under a key; see ``run_named``."""
+    whose = _digest("fork", who.by, key)
+    return f"{RUN_PREFIX}{key[:12]}{whose[:16]}" if _ID.fullmatch(key) else f"{RUN_PREFIX}{whose}"
+
+
+def _digest(*parts: str) -> str:
+    """Return a name for all the parts, in which none runs into the next."""
+    return blake2b(msgspec.json.encode(parts), digest_size=14).hexdigest()
 
 
 def _fronted(
     view: View, talk: ThreadState, run: str, agent: Agent | None
 ) -> tuple[FrontChanged, ...]:
-    """A run that is started comes to the front if that is free, and otherwise works beside it."""
+    """Bring a run that is started to the front if that is free; else it works beside it."""
     return (to_front(run, agent),) if is_free(talk, finder(view)) else ()

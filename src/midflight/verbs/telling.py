@@ -1,10 +1,11 @@
-"""What is asked of a thread, and how it is recorded: one transaction with what follows from it."""
+"""Records a request to a thread, in one transaction with what follows from it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypedDict
 
+from midflight.audit.flood import Flood
 from midflight.engines.base import Engine
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.front import begun_in, drafted, thread_of, transact
@@ -16,21 +17,25 @@ from midflight.kernel.record import Request, Who
 from midflight.stores.base import THREAD_PREFIX, Draft, Query, Store, View
 from midflight.stores.codec import check_readable
 from midflight.stores.waiting import thread_state
+from midflight.verbs.auditing import asked_for, submitting
 from midflight.verbs.covering import Accepted
 
 Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
-"""What follows from a request, in the same transaction; gives what its receipt says of that."""
+"""Decides what follows from a request, in the same transaction; returns fields of its receipt."""
 
 
 class By(TypedDict, total=False):
-    """What every verb takes: who asks, and a key under which it can be repeated."""
+    """Arguments of every verb: the caller, and a key under which the verb can be repeated."""
 
     who: Who | None
     key: str
 
 
 class RunBy(By, total=False):
-    """What a verb over a run takes: also the position that it was decided on, or it is outdated."""
+    """Arguments of a verb over a run; ``expect`` is the position that the caller decided on.
+
+    The verb is refused as outdated if that position does not hold any more.
+    """
 
     expect: int | None
 
@@ -55,9 +60,10 @@ class Telling:
     _engine: Engine
     _who: Who
     _ids: Ids
+    _floods: Flood
 
     def _asks(self, who: Who | None) -> Who:
-        """Who asks; a name alone would be nobody with any right."""
+        """Return the caller, or this control's own; refuse a bare name, which has no role."""
         if who is not None and not isinstance(who, Who):
             raise InvalidRequest(f"who={who!r:.80} is no Who: write Who(name). Nothing changed.")
         return who or self._who
@@ -95,9 +101,8 @@ class Telling:
         if not thread.startswith(THREAD_PREFIX):
             raise JournalNotFound(thread)
         check_readable(thread, request)
-        done = await transact(
-            self.store.submit, self._ids, (thread,), decided, thread=thread, agent=agent
-        )
+        submit = submitting(self.store, asked_for(verb, thread, request))
+        done = await transact(submit, self._ids, (thread,), decided, thread=thread, agent=agent)
         for run in begun_in(done):
             await self._engine.ensure(run)
         accepted: Accepted = done.note
@@ -112,6 +117,6 @@ class Telling:
 
 
 def bring_along(moves: front.Moves, draft: Draft) -> None:
-    """What was decided about a run comes with what is decided about its thread."""
+    """Add the events that were decided about a run to those that are decided about its thread."""
     for journal, events in draft.events.items():
         moves.add(journal, *events)

@@ -14,6 +14,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.preview import preview
 from midflight.kernel.state import RunState
 from midflight.stores.base import RUN_PREFIX, View
+from midflight.verbs.auditing import audited
 from midflight.verbs.covering import Accepted, cover, runs_below
 from midflight.verbs.overruling import Overruling
 from midflight.verbs.telling import By, Telling, bring_along
@@ -36,11 +37,11 @@ class Todos(Telling):
     """The part of ``Control`` that is about todos."""
 
     async def todos(self, thread: str) -> list[t.Todo]:
-        """What is still to be done in a thread, in the order in which it will be."""
+        """List the todos of a thread, in the order in which they will be done."""
         return (await self._thread(thread)).next_todos
 
     async def preview_todos(self, thread: str) -> list[TodoOffer]:
-        """The same, with what it would mean now to do each at once or to remove it."""
+        """List the todos, each with what it would mean now to do it at once or to remove it."""
         talk = await self._thread(thread)
         found = []
         for todo in talk.next_todos:
@@ -59,6 +60,7 @@ class Todos(Telling):
         offer = preview(state, await runs_below(self.store, state))["cancel"]
         return f"Cancels that run: {offer.consequence}" if offer.enabled else "Its run has ended"
 
+    @audited("do now")
     async def do_now(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
         """Take a todo now: a parked run comes back, a deferred message is done."""
         request = self._by(t.TodoWanted, todo=todo, **by)
@@ -72,12 +74,14 @@ class Todos(Telling):
 
         return await self._tell(thread, "do now", request, then)
 
+    @audited("reorder")
     async def reorder(self, thread: str, order: Sequence[int], **by: Unpack[By]) -> Accepted:
         """Put todos in the person's order; what is left out follows in the usual one."""
         return await self._tell(
             thread, "reorder", self._by(t.TodosReordered, order=tuple(order), **by)
         )
 
+    @audited("remove todo")
     async def remove_todo(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
         """Do not want it any more. A parked run is cancelled with its todo, and undone."""
         request = self._by(t.TodoRemoved, todo=todo, **by)

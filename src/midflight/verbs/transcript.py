@@ -39,10 +39,10 @@ class Line(Struct, frozen=True):
 
 
 CUT: Final = "cut short"
-"""Of words that were spoken: the text is what was heard of them."""
+"""The status of spoken words that were cut short: their text is the part that was heard."""
 
 UNHEARD: Final = "not heard"
-"""Of saved work and of answers: their words were being spoken, and not heard to the end."""
+"""The status of saved work and answers whose words were spoken and not heard to the end."""
 
 ABOUT_TODOS: Final = {
     t.TodoTaken: "todo taken",
@@ -76,7 +76,7 @@ class Lines:
         return list(self._found.values())
 
     def at(self, position: int) -> Line | None:
-        """What the record at a position says to a reader, if anything."""
+        """Return the line that a reader sees for the record at a position, if there is one."""
         return self._found.get(position)
 
     def take(self, record: Recorded) -> None:
@@ -93,7 +93,10 @@ class Lines:
                 self._left.setdefault(line.run, []).append(line.position)
 
     def _mark_unheard(self, new: Line) -> None:
-        """Of a run that was cut short while it spoke; which of the two comes first is chance."""
+        """Mark partial words of a run that was cut short while it spoke as not heard.
+
+        The record of the words and the record of the cut may come in either order.
+        """
         if new.kind != "said: partial" and (new.kind, new.status) != ("said: text", CUT):
             return
         of_run = [self._found[at] for at in self._said[new.run]]
@@ -103,7 +106,7 @@ class Lines:
                     self._found[line.position] = replace(line, status=UNHEARD)
 
     def _after_hanging_up(self, new: Line) -> Line:
-        """The answer that somebody has hung up on, now that all of it is written; no later one."""
+        """Mark an answer as not heard if it goes on from words on which somebody has hung up."""
         if new.kind != "said: text" or new.status:
             return new
         goes_on = False
@@ -116,7 +119,7 @@ class Lines:
 
 
 def _settle(found: dict[int, Line], record: Recorded) -> None:
-    """What an event says about a message before it."""
+    """Add to an earlier line what a later event says about it."""
     event, at = record.event, record.position
     match event:
         case t.MessageEdited() if event.message in found:
@@ -140,7 +143,7 @@ def _settle(found: dict[int, Line], record: Recorded) -> None:
 
 
 def _as_heard(line: Line, heard: t.SpeechHeard, at: int) -> Line:
-    """Words as they were heard by who has heard the most; ``settled`` once anybody has told."""
+    """Return spoken words as the listener heard them who heard the most; the line is settled."""
     whole = heard.how == t.WHOLE
     if line.settled and not whole and (line.status != CUT or len(heard.text) <= len(line.text)):
         return line

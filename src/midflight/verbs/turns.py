@@ -15,7 +15,7 @@ from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.phases import Cause, Role
-from midflight.kernel.record import Event
+from midflight.kernel.record import Event, key_of
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
 from midflight.stores.base import Draft, View, Widen
@@ -29,7 +29,7 @@ class Taken(Struct, frozen=True):
     """The run a turn belongs to: it was ``started`` for it, is ``busy`` already, or there is none.
 
     ``new`` are the messages that the thread did not have yet, with their positions where they were
-    written down here; ``busy`` leaves that to who sends them.
+    written down here; where the run is ``busy``, the caller sends them afterwards.
     """
 
     run: str
@@ -53,8 +53,7 @@ def take(
     """
     run, talk = to_front.run, view.states[created.thread]
     assert isinstance(talk, ThreadState)
-    keys = {key for _, key in talk.keys}
-    new = tuple(message for message in messages if message.key not in keys)
+    new = tuple(message for message in messages if key_of(message) not in talk.keys)
     if view.states[run].head:
         return Draft(note=Taken(run, BUSY, new))
     if (busy := _busy(view, talk, beside)) is not None:

@@ -1,13 +1,15 @@
 """Talk to a run: speech in, speech out, and the same verbs of ``Control`` as at every other door.
 
 Four seams (``Vad``, ``Recogniser``, ``Synthesiser``, ``Sink``) hold what depends on a machine or a
-provider. Who speaks when is decided by a table without a clock, in ``taking``.
+provider. A table without a clock, in ``taking``, decides who speaks when.
 """
 
 from importlib.util import find_spec
 
+from midflight.errors import to_install
+
 if find_spec("numpy") is None or find_spec("onnxruntime") is None:
-    raise ImportError("midflight.voice needs an extra: pip install 'midflight[voice]'")
+    raise ImportError(f"midflight.voice needs an extra: {to_install('voice')}")
 
 from midflight.voice.seams import (
     FRAME,

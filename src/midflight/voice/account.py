@@ -1,6 +1,6 @@
-"""Who said what by voice, and for how long: lines of the audit, one for each act and each call.
+"""The audit of voice: a line for each act and each call, with the person and the figures.
 
-The words themselves are in the thread, with who said them and ``voice`` as the channel.
+The words themselves are in the thread, with the person and ``voice`` as the channel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ audit: Final = logging.getLogger("midflight.audit")
 
 @dataclass
 class Account:
-    """One call's."""
+    """The account of one call."""
 
     who: Who
     thread: str
@@ -27,19 +27,19 @@ class Account:
     asked_again: int = 0
 
     def note_frame(self, *, speech: bool) -> None:
-        """A frame was heard."""
+        """Count a frame that was heard."""
         self.line_ms += FRAME_MS
         self.speech_ms += FRAME_MS * speech
 
     def note_act(self, act: str, *, refused: bool) -> None:
-        """Somebody's words were acted on, or would have been."""
+        """Write a line about an act on somebody's words, done or ``refused``."""
         self.acts += 1
         audit.info(
             "Control", extra={"action": "control", "act": act, "refused": refused} | self._by
         )
 
     def close(self, played: int) -> None:
-        """The call is over; so many samples of ours were played in it."""
+        """Write the line of a call that is over; so many samples of ours were played in it."""
         figures = {
             "line_s": self.line_ms / 1000,
             "speech_s": self.speech_ms / 1000,

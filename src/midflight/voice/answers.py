@@ -18,7 +18,7 @@ from midflight.kernel.phases import Cause
 from midflight.kernel.state import RunState
 from midflight.sheets.answers import Pick, picks, written
 from midflight.stores.waiting import question_at
-from midflight.voice.asking import worded
+from midflight.voice.asking import is_read_out, spoken, values_told, worded
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import Act, Meaning, doing
 from midflight.voice.mouth import Mouth
@@ -28,6 +28,11 @@ from midflight.voice.utterance import Question, Utterance
 APPROVE, REJECT = "approve", "reject"
 ANSWERS: Final = {Act.YES, Act.NO}
 PASSED_ON: Final = "Passed on."
+ON_A_SCREEN: Final = (
+    "That cannot be read out whole, so nobody can say yes to it here. Read it on a screen, and "
+    "answer there. You can say no."
+)
+HEAR_ALL: Final = "Hear all of it first, please: "
 STILL_OPEN: Final = "Still open: "
 YES_OR_NO: Final = "Say “yes” or “no”, please: "
 LATER: Final = "Passed on. It goes on with that when its turn comes."
@@ -61,8 +66,18 @@ class Answers:
         fitting = await self._fitting(meant, moment)
         if not fitting:
             return None
-        doubt = self._doubt(meant, moment, fitting)
-        return await self._ask(doubt, fitting[0], moment) if doubt else fitting[0]
+        one = fitting[0]
+        if agrees(one) and not is_read_out(one.asked):
+            return Done(Act.SAY, ON_A_SCREEN, one.question)
+        unheard = HEAR_ALL if agrees(one) and not self._values_heard(one, moment) else ""
+        doubt = self._doubt(meant, moment, fitting) or unheard
+        return await self._ask(doubt, one, moment) if doubt else one
+
+    def _values_heard(self, one: Fitting, moment: Moment) -> bool:
+        """Whether they have heard all the values before they answered."""
+        told = values_told(one.asked)
+        heard = (said.heard for said in moment.asked if said.about == one.question)
+        return not told or any(told in each for each in heard)
 
     async def _fitting(self, meant: Meaning, moment: Moment) -> list[Fitting]:
         """What is open and would be answered so, heard last first."""
@@ -138,8 +153,15 @@ class Answers:
         return await self._ask(YES_OR_NO, one, moment)
 
     async def _ask(self, before: str, one: Fitting, moment: Moment) -> Done:
-        message = await worded(self._control, one.question, one.asked.message, moment.front)
+        message = await worded(self._control, one.question, spoken(one.asked), moment.front)
         return Done(Act.SAY, before + message, one.question)
+
+
+def agrees(one: Fitting) -> bool:
+    """Whether an answer lets something be done: neither a no, nor words that were asked for."""
+    schema = msgspec.json.decode(one.asked.schema)
+    words = isinstance(schema, dict) and schema.get("type") == "string" and "enum" not in schema
+    return not words and one.payload is not False and one.payload != REJECT
 
 
 def is_last(question: Question, moment: Moment) -> bool:

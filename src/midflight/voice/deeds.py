@@ -1,4 +1,4 @@
-"""What somebody's words were about, and what came of them."""
+"""The moment at which somebody began to speak, and the outcome of their words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from midflight.voice.utterance import Question, Utterance
 
 
 class Moment(Struct, frozen=True):
-    """How it stood when somebody began to speak: they answer nothing that they had not heard."""
+    """The state when somebody began to speak: they answer nothing that they had not heard."""
 
     front: str = ""
     asked: tuple[Utterance, ...] = ()  # questions of which they had heard something, in that order
@@ -19,13 +19,13 @@ class Moment(Struct, frozen=True):
 
     @property
     def awaited(self) -> bool:
-        """Whether it is for us, or nobody can be asked whether it is."""
+        """True if the words are for us, or nobody can be asked whether they are."""
         answers = self.last is not None and self.last.about is not None
         return answers or self.aimed or not self.whole
 
 
 class Done(Struct, frozen=True):
-    """What came of somebody's words: ``say`` is our answer, ``go_on`` with what was put aside."""
+    """The outcome of somebody's words: our answer, and whether words put aside ``go_on``."""
 
     act: Act
     say: str = ""

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
+from midflight.errors import to_install
 from midflight.voice.seams import Chunk, Mark, SpeechFailed
 from midflight.voice.sounds import resampled
 
@@ -59,7 +60,7 @@ class Espeak:
         self._voice, self._rate, self._pitch = voice, rate, pitch
 
     async def speak(self, text: str) -> AsyncGenerator[Chunk, None]:
-        """The whole of it is made in a few milliseconds, and given in pieces."""
+        """Make the whole speech, in a few milliseconds, and yield it in pieces."""
         pcm, marks = await anyio.to_thread.run_sync(self.made, text, abandon_on_cancel=True)
         for start in range(0, len(pcm), PIECE * 2):
             first, last = start // 2, start // 2 + PIECE
@@ -67,7 +68,7 @@ class Espeak:
             yield Chunk(pcm[start : start + PIECE * 2], within)
 
     def made(self, text: str) -> tuple[bytes, list[Mark]]:
-        """The speech, and where its words begin."""
+        """Return the speech, and the places at which its words begin."""
         library = _library()
         with library.lock:
             raw, marks = library.made(text, self._voice, self._rate, self._pitch)
@@ -114,7 +115,7 @@ class _Library:
 
 
 def _loaded() -> tuple[ctypes.CDLL, bytes | None]:
-    """The library and where its data lies: that of the package, or the system's."""
+    """Return the library and the folder of its data: the package's, or the system's."""
     found = find_spec("espeakng_loader")
     folder = Path(found.origin).parent if found is not None and found.origin else Path()
     packaged = [(str(folder / name), bytes(folder)) for name in PACKAGED] if found else []
@@ -130,7 +131,7 @@ def _loaded() -> tuple[ctypes.CDLL, bytes | None]:
             ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p,
         )  # fmt: skip
         return library, data
-    raise SpeechFailed("espeak-ng", "is not here; pip install 'midflight[voice]' brings it")
+    raise SpeechFailed("espeak-ng", f"is not here; {to_install('voice')} brings it")
 
 
 @cache

@@ -1,8 +1,8 @@
-"""What a listener has heard of what runs say, as it goes on record.
+"""Records how much a listener has heard of the words of runs.
 
-Several may listen to the same words, and the record has what was heard by who has heard the most.
-Words count as heard to their end if nobody says otherwise. So who hangs up says otherwise, and
-whoever still listens, or has heard it all, says so then.
+Several people may listen to the same words, and the record keeps the most that any of them has
+heard. Words count as heard to their end if nobody says otherwise. So the line of a person who hangs
+up says otherwise, and then a line that has heard them to their end says so.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from midflight.voice.utterance import Utterance
 
 log: Final = logging.getLogger("midflight.voice")
 NOT_NOTED: Final = "How much of its words you have heard could not be written down."
-REMEMBERED: Final = 64  # words of runs, and requests; nobody says anything about older ones
+REMEMBERED: Final = 64  # words of runs, and requests; nothing is said about older ones
 
 
 class OwnIds:
-    """Ids for what this line asks, which knows them again: one person may have several lines."""
+    """Makes ids for the requests of this line, and knows them: a person may have several lines."""
 
     def __init__(self, ids: Ids) -> None:
         self._ids, self._given = ids, deque[str](maxlen=REMEMBERED)
 
     def __call__(self) -> str:
-        """A new one."""
+        """Return a new id."""
         self._given.append(self._ids())
         return self._given[-1]
 
@@ -42,7 +42,7 @@ class OwnIds:
 
 
 class Noting:
-    """One line's."""
+    """The record of one line."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Noting:
         self._spoken: dict[int, Utterance] = {}  # by place: what is being said
         self._whole: dict[int, Utterance] = {}  # and what was heard to its end, without its sound
         self._doubted: set[int] = set()  # of these, what others have not heard to its end
-        self._doubted_runs: set[str] = set()  # whose answer others have left before it was written
+        self._doubted_runs: set[str] = set()  # runs whose answer others may have left early
 
-    # ── who has heard it to its end ──────────────────────────────────────────────────────────
+    # ── words heard to their end ─────────────────────────────────────────────────────────────
 
     def follow(self, said: Utterance, *, is_answer: bool) -> None:
-        """It has its place in the thread now; an aside is not the answer that others have left."""
+        """Follow words that are in the thread now; an aside is not the answer that others left."""
         self._spoken[said.of] = said
         _forget_oldest(self._spoken)
         if is_answer and said.run in self._doubted_runs:
@@ -71,7 +71,7 @@ class Noting:
             self._doubted.add(said.of)
 
     def doubt(self, heard: SpeechHeard) -> None:
-        """Somebody tells how much they have heard; if we have heard more we tell, too."""
+        """Note that somebody has not heard words to their end; if we have, we say so."""
         if heard.key in self._ids or heard.how == WHOLE:
             return
         if heard.of:
@@ -80,11 +80,11 @@ class Noting:
             self.doubt_answer(heard.run)
 
     def doubt_answer(self, run: str) -> None:
-        """The same of an answer that a model still gives: who listened before may have left."""
+        """Note the same of an answer that a model still gives: earlier listeners may have left."""
         self._doubted_runs.add(run)
 
     def due(self) -> list[Utterance]:
-        """What has to be told to have been heard to its end. Each is given once."""
+        """Return the words that are to be recorded as heard to their end, each of them once."""
         for place, said in [one for one in self._spoken.items() if one[1].is_heard]:
             del self._spoken[place]
             self._whole[place] = Utterance(said.run, said.text, said.of)
@@ -94,15 +94,15 @@ class Noting:
         return [self._whole[place] for place in found]
 
     async def whole(self, said: Utterance) -> None:
-        """It was heard to its end, which somebody else has not heard."""
+        """Record that words were heard to their end, which somebody else has not heard."""
         await self._write(said, said.text, WHOLE)
 
-    # ── who has not ──────────────────────────────────────────────────────────────────────────
+    # ── words cut short ──────────────────────────────────────────────────────────────────────
 
     async def cut(self, said: Utterance, words: str = "", *, hung_up: bool = False) -> None:
-        """No more of it is said to them; ``words`` stand for what was heard, if given.
+        """Record that no more of it is said; ``words``, if given, stand for what was heard.
 
-        Who hangs up stops nobody: what a model was saying comes on record later, and in full.
+        A listener who hangs up stops no model: its words come on record later, and in full.
         """
         self._spoken.pop(said.of, None)
         self._show(Saying(said.heard, cut=True))
@@ -111,7 +111,7 @@ class Noting:
             await self._write(said, words or said.heard, how)
 
     def goes_on(self, said: Utterance) -> None:
-        """More of it is said after all: if they hear it to its end the record is to say so."""
+        """Follow words of which more is said after all, so that hearing their end is recorded."""
         if said.run and said.of:
             self._spoken[said.of] = said
             self._doubted.add(said.of)
@@ -121,8 +121,8 @@ class Noting:
         try:
             await self._control.heard(self._thread, words, run=said.run, of=said.of, how=how, **by)
         except NotAllowed:
-            pass  # who may only look leaves no record of what they heard
-        except MidflightError as error:  # a call is worth more than a line about it
+            pass  # a person who may only look leaves no record of what they heard
+        except MidflightError as error:  # the call goes on without this record
             log.exception("What was heard is not on record", extra={"action": "heard_failed"})
             self._show(Trouble(f"{NOT_NOTED} {error}", words))
 

@@ -9,7 +9,7 @@ from midflight.voice.silero import Silero
 
 
 def offline_engines(voice: str = "en-us") -> Engines:
-    """Silero, Moonshine and espeak-ng, loaded and tried: what is missing is said now."""
+    """Return Silero, Moonshine and espeak-ng, loaded and tried: a missing one raises now."""
     silero, moonshine, espeak = Silero(), Moonshine(), Espeak(voice)
     silero.hear(bytes(1024))
     moonshine.hear(bytes(16_000))

@@ -1,7 +1,7 @@
 """Speech by any server that speaks as OpenAI's does, at ``/audio/transcriptions`` and ``/speech``.
 
-Stand-ins on a machine of one's own (speaches, LocalAI, vLLM) speak the same way. No retries here:
-whoever stands behind ``AnyRecogniser`` and ``AnySynthesiser`` is tried again, and then another is.
+Stand-ins on a machine of one's own (speaches, LocalAI, vLLM) speak the same way. There are no
+retries here: ``AnyRecogniser`` and ``AnySynthesiser`` try an engine again, and then another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BY_TOKENS: Final = {"response_format": "json", "include[]": "logprobs"}
 BY_SEGMENTS: Final = {"response_format": "verbose_json"}
 PLAIN: Final = {"response_format": "json"}
 WAYS: Final = (BY_TOKENS, BY_SEGMENTS, PLAIN)
-"""Two ways to ask how sure a server is; some know one of them, some none, and some refuse them."""
+"""Two ways to ask how sure a server is, which it may not know or may refuse; then a plain one."""
 REFUSED: Final = frozenset({httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY})
 OTHERWISE_S: Final = 1.0  # for another way, where its words are known already
 ASKED_S: Final = 2.5  # since it was first asked: a recogniser has little more, all ways together
@@ -54,14 +54,14 @@ class OpenAISpeech:
         self._tries = 0
 
     async def recognise(self, pcm: bytes) -> Heard:
-        """What was said, and how sure the server is if it says so."""
+        """Return the words that were said, and how sure the server is if it says so."""
         async with self._asking() as http:
             if self._way is not None:
                 return await self._transcribed(http, pcm, self._way)
             return await self._asked_in_every_way(http, pcm)
 
     async def _asked_in_every_way(self, http: httpx.AsyncClient, pcm: bytes) -> Heard:
-        """It is asked from then on as it first says how sure it is, else as it first answered."""
+        """Ask in every way, and keep to one in which the server says how sure it is, or answers."""
         found: tuple[Mapping[str, str], Heard] | None = None
         until = anyio.current_time() + ASKED_S
         why = SpeechFailed(self.name, "was not asked")
@@ -76,14 +76,14 @@ class OpenAISpeech:
                 continue
             if heard is None:
                 assert found is not None
-                return found[1]  # nobody knows what it would have said: another time
+                return found[1]  # it did not answer in time, and is asked so another time
             if found is None or heard.confidence is not None:
                 found = (way, heard)
             if heard.confidence is not None:
                 break
         if found is None:
             raise why
-        self._way = found[0] if found[1].text else None  # of silence nobody is sure
+        self._way = found[0] if found[1].text else None  # an answer to silence shows nothing
         return found[1]
 
     async def _asked_so(
@@ -94,16 +94,16 @@ class OpenAISpeech:
         known: Heard | None,
         until: float,
     ) -> Heard | None:
-        """What it says in this way; None if that could not be found out, and its words are known.
+        """Ask in one way; return None if no answer came and the words are ``known`` already.
 
-        For what is known already nobody waits long, nor again and again, nor so long that the words
-        themselves come too late.
+        Where they are known, the server gets little time and few tries, so that the words do not
+        come too late. After the last try they are returned as they are known.
         """
         if known is None:
             return await self._transcribed(http, pcm, way)
         if self._tries >= OTHERWISE_TRIES:
             return known
-        self._tries += 1  # first: whoever waits for us may give up meanwhile
+        self._tries += 1  # first: the caller may give up meanwhile
         seconds = min(OTHERWISE_S, until - anyio.current_time())
         try:
             with anyio.move_on_after(max(0.0, seconds)):
@@ -130,7 +130,7 @@ class OpenAISpeech:
         return Heard(text.strip(), _confidence(told) if text.strip() else 0.0)
 
     async def speak(self, text: str) -> AsyncGenerator[Chunk, None]:
-        """The speech as it comes. There are no marks: what was heard goes by its share."""
+        """Yield the speech as it comes, without marks: the part heard is told by its share."""
         asked = {
             "model": self._speaks,
             "voice": self._voice,
@@ -178,7 +178,7 @@ def _object(answer: httpx.Response) -> dict[str, Any]:
 
 
 def _confidence(told: dict[str, Any]) -> float | None:
-    """From the tokens' logarithms, or the segments' as Whisper gives them; None without any."""
+    """Return the mean probability of the tokens, or of Whisper's segments; None without any."""
     for name, inner in (("logprobs", "logprob"), ("segments", "avg_logprob")):
         parts = told.get(name)
         found = parts if isinstance(parts, list) else []

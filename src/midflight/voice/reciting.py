@@ -1,7 +1,7 @@
-"""Words of runs, read out: a model's while they come, and what is put on record; nothing twice.
+"""Reads out the words of runs: a model's while they come, others from the record; nothing twice.
 
-A model is heard before its answer is on record, and may be stopped before it ever is. So what it
-says is kept apart from what has its place in the thread, until it has its own.
+A model is heard before its answer is on record, and may be stopped before it ever is. So its words
+are kept apart from those that have a place in the thread, until they have theirs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SPOKEN: Final = frozenset({"text", "aside", CANCEL})
 
 
 class Reciting:
-    """One line's. ``begin`` is called when there is something to say."""
+    """Reads out on one line. ``begin`` is called when there is something to say."""
 
     def __init__(
         self, thread: str, mouth: Mouth, noting: Noting, begin: Callable[[], None]
     ) -> None:
         self._thread, self._mouth, self._noting, self._begin = thread, mouth, noting, begin
-        self._spoken_for: set[str] = set()  # runs whose words are spoken: were in front
+        self._spoken_for: set[str] = set()  # runs whose words are spoken: they were in front
         self._thinking: dict[tuple[str, str], int] = {}  # steps of models -> their attempt
         self._open: dict[tuple[str, str], Utterance] = {}
         self._last: dict[str, Utterance] = {}  # what each run's model has said last
@@ -38,26 +38,26 @@ class Reciting:
     # ── whose words ──────────────────────────────────────────────────────────────────────────
 
     def speak_for(self, run: str) -> None:
-        """From now on what its model says is said: it has come to the front."""
+        """Speak the words of a run's model from now on: the run has come to the front."""
         self._spoken_for.add(run)
 
     def speaks_for(self, run: str) -> bool:
-        """Whether what it says is said, as far as it says anything."""
+        """Return whether the words of a run are spoken here."""
         return run in self._spoken_for
 
     # ── a model's, while they come ───────────────────────────────────────────────────────────
 
     def think(self, run: str, step: str, attempt: int) -> None:
-        """A model is asked, or asked once more: it begins anew."""
+        """Note that a model is asked, or asked once more: its words begin anew."""
         self._thinking[run, step] = attempt
         self._open.pop((run, step), None)
 
     def hear(self, delta: Delta) -> None:
-        """A piece of what a step says; a model's is spoken, a tool's progress is not.
+        """Speak a piece of a model's words; a tool's progress is not spoken.
 
-        It comes by two ways if it is said in another process, at once and with the record, and
-        either may be behind: of what was told already nothing is new. Who has missed something
-        waits for the record, which has it all.
+        A piece from another process comes by two ways, at once and with the record, and either may
+        be behind: words that came already are not new. After a gap the line waits for the record,
+        which has all of them.
         """
         place = (delta.journal, delta.step)
         if self._thinking.get(place) != delta.attempt or delta.journal not in self._spoken_for:
@@ -73,7 +73,7 @@ class Reciting:
         self._begin()
 
     async def settle(self, run: str, event: e.AttemptSettled | e.LateOutcome) -> None:
-        """A step is over: if a model's, it says no more in it."""
+        """End the words of a model whose attempt is over."""
         for place, attempt in list(self._thinking.items()):
             if place[0] == run and attempt == event.attempt:
                 del self._thinking[place]
@@ -84,10 +84,10 @@ class Reciting:
                     await self._end_here(said)
 
     async def _end_here(self, said: Utterance) -> None:
-        """Its model was stopped, or broke off: its words come on no record but by who heard them.
+        """Drop the words of a model that was stopped or broke off; record only what was heard.
 
-        What waits for somebody to go on is kept until then: they may redirect it, and its model
-        has to be told what they had heard.
+        Words that wait for a person to go on are not dropped: the person may redirect the run, and
+        its model has to be told what they had heard.
         """
         for gone in await self._mouth.take_back(lambda one: one is said):
             if gone.heard:
@@ -98,9 +98,10 @@ class Reciting:
     # ── on record ────────────────────────────────────────────────────────────────────────────
 
     async def take_said(self, position: int, event: t.Said) -> None:
-        """On record now; what of it was spoken already is not spoken twice.
+        """Speak words that are on record now, but none that were spoken already.
 
-        An aside, or whether to cancel, comes in the midst of an answer, which is still to come.
+        An aside, or the question whether to cancel, comes in the midst of an answer, which is still
+        to come.
         """
         is_answer, why = event.kind == "text", why_stopped(event.text)
         said = self._last.pop(event.run, None) if is_answer else None
@@ -119,14 +120,14 @@ class Reciting:
         self._begin()
 
     async def _break_off(self, said: Utterance, why: str) -> None:
-        """A policy has ended it. Speech is behind the model, and may be in the midst of it."""
+        """Stop speaking words that a policy has ended: speech may be in the midst of them."""
         heard = await self._mouth.break_off(said, f"Stopped here: {why}.")
         await self._noting.cut(said, stopped_here(heard, why))
 
     # ── no more of them ──────────────────────────────────────────────────────────────────────
 
     async def silence(self, run: str, which: Callable[[Utterance], bool] = lambda _: True) -> bool:
-        """Of these words of a run, or of all, no more is said; true if there were any."""
+        """Say no more of a run's words, all or ``which``; return whether there were any."""
         gone = await self._mouth.take_back(lambda said: said.run == run and which(said))
         for said in gone:
             await self._noting.cut(said)
@@ -136,7 +137,7 @@ class Reciting:
         return bool(gone)
 
     async def begin_anew(self, run: str, *, resumes: bool = True) -> None:
-        """What its model was saying it begins anew; the rest goes on where it was."""
+        """Let a run's model begin its words anew; the other words go on where they were."""
         await self.silence(run, lambda said: not said.of)
         if resumes:
             self._mouth.release(run)
@@ -144,11 +145,11 @@ class Reciting:
             self._begin()
 
     def end(self, run: str) -> None:
-        """Somebody has ended it: its model says nothing any more."""
+        """Note that somebody has ended a run: its model says nothing any more."""
         self._ended.add(run)
         for place in [place for place in self._thinking if place[0] == run]:
             del self._thinking[place]
 
     def recover(self, run: str) -> None:
-        """It was ended, and goes on after all."""
+        """Note that a run that was ended goes on after all."""
         self._ended.discard(run)

@@ -80,14 +80,14 @@ class Room:
         return len(self.spoken) / WIDTH / RATE
 
     async def hear(self, pcm: bytes) -> None:
-        """Somebody says this, while everything else goes on."""
+        """Let somebody say this, while everything else goes on."""
         whole = -len(pcm) % (FRAME * WIDTH)
         padded = pcm + bytes(whole)
         for start in range(0, len(padded), FRAME * WIDTH):
             await self._frame(padded[start : start + FRAME * WIDTH])
 
     async def wait(self, seconds: float) -> None:
-        """Nobody says anything for so long."""
+        """Let nobody say anything for so long."""
         await self.hear(bytes(int(seconds * RATE) * WIDTH))
 
     async def until(self, ready: Callable[[], bool], seconds: float = 60.0) -> bool:

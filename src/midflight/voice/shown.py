@@ -1,4 +1,4 @@
-"""What a listener's screen is told while they talk. Plain data, for a page, a terminal or a log."""
+"""News for a listener's screen while they talk. Plain data, for a page, a terminal or a log."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 AGAIN: Final = "asked again"  # it was not understood
-IF_MEANT: Final = "asked if meant"  # it was, and seems to want nothing
+IF_MEANT: Final = "asked if meant"  # it was understood, and seems to want nothing
 ASKED: Final = frozenset({AGAIN, IF_MEANT})
 
 
 class FloorShown(Struct, frozen=True, tag_field="t", tag="floor"):
-    """Whose turn it is: quiet, speaking, held, hearing, judging."""
+    """The state of the floor: quiet, speaking, held, hearing or judging."""
 
     floor: str
 
 
 class Outcome(Struct, frozen=True, tag_field="t", tag="outcome"):
-    """What became of a sound: resumed, interrupted, asked again, asked if meant, ignored."""
+    """The outcome of a sound: resumed, interrupted, asked again, asked if meant or ignored."""
 
     outcome: str
     heard: str = ""
@@ -26,21 +26,21 @@ class Outcome(Struct, frozen=True, tag_field="t", tag="outcome"):
 
 
 class Saying(Struct, frozen=True, tag_field="t", tag="saying"):
-    """What is being said, or what was heard of it in the end."""
+    """The words that are being said or, if ``cut``, the part of them that was heard."""
 
     text: str
     cut: bool = False
 
 
 class Did(Struct, frozen=True, tag_field="t", tag="did"):
-    """What was done about somebody's words, and what came of it."""
+    """The act that followed somebody's words, and our answer to them."""
 
     act: str
     text: str = ""
 
 
 class Handed(Struct, frozen=True, tag_field="t", tag="handed"):
-    """The run is with this person; with nobody, it is the agent's again."""
+    """The person who has the run; empty if it is the agent's again."""
 
     to: str
 
@@ -56,7 +56,7 @@ Shown: TypeAlias = FloorShown | Outcome | Saying | Did | Handed | Trouble
 
 
 def in_words(shown: Shown) -> str:
-    """One line for a terminal."""
+    """Return one line for a terminal."""
     match shown:
         case FloorShown():
             return f"· {shown.floor}"

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import onnxruntime as ort
 
+from midflight.errors import to_install
 from midflight.voice.seams import FRAME, RATE, WIDTH, SpeechFailed
 
 CONTEXT: Final = 64  # samples of the frame before, which the model wants to see again
@@ -59,5 +60,5 @@ def packaged(package: str, path: str) -> Path:
     found = find_spec(package)
     folder = Path(found.origin).parent if found is not None and found.origin else None
     if folder is None or not (folder / path).exists():
-        raise SpeechFailed(package, "is not here; pip install 'midflight[voice]' brings it")
+        raise SpeechFailed(package, f"is not here; {to_install('voice')} brings it")
     return folder / path

@@ -1,7 +1,7 @@
-"""Follows a thread and its runs: what they say and ask is said, and what others do about them.
+"""Follows a thread and its runs, and reads out their words, their questions and others' controls.
 
-A pause, a cancel or a takeover may come from any door. What the run was saying then ends, or waits,
-and who listens is told.
+A pause, a cancel or a takeover may come from any door. The words that the run was saying then end,
+or wait, and the listener is told.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from midflight.kernel.phases import LIVE, Cause, Effect
 from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch, Query
 from midflight.stores.waiting import thread_if_any
-from midflight.voice.asking import Asking
+from midflight.voice.asking import Asking, spoken
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting
 from midflight.voice.reciting import SPOKEN, Reciting
@@ -70,9 +70,9 @@ class Telling:
                     await self._take_step(item)
 
     async def _others(self) -> dict[str, int]:
-        """Where the other runs of the thread are that live: they may ask something, too.
+        """Return the positions of the other living runs of the thread: they may ask something, too.
 
-        One may have come to the front since we looked, and is speaking: that is met as well.
+        A run that came to the front since we looked may be speaking: it is met as well.
         """
         places: dict[str, int] = {}
         query = Query(thread=self._thread, phases=LIVE)
@@ -82,15 +82,16 @@ class Telling:
         return places
 
     async def _meet(self, run: str, known: dict[str, int]) -> int:
-        """A run that lives already: what it asks and does. Gives where it is."""
+        """Take in what a run that lives already asks and does; return its position."""
         state = await self._control.state(run)
         for place, attempt in state.open.items():
             if attempt.effect is Effect.MODEL:
                 self._reciting.think(run, attempt.step, place)
                 self._noting.doubt_answer(run)
-        for place, asked in state.questions.items():
+        for place in state.questions:
             [record] = await self._control.store.read(run, after=place - 1, limit=1)
-            self._asking.note(Question(run, place), asked.message, record.at)
+            assert isinstance(record.event, e.QuestionOpened)
+            self._asking.note(Question(run, place), spoken(record.event), record.at)
         for child, outcome in state.children.items():
             if not outcome:  # also one that was begun since we looked who is there
                 known.setdefault(child, 0)
@@ -109,7 +110,7 @@ class Telling:
             self._reciting.speak_for(run)
 
     async def _talk(self) -> t.ThreadState:
-        """The thread as it is; an empty one where nothing was ever said."""
+        """Return the thread as it is, or an empty one where nothing was ever said."""
         known = await thread_if_any(self._control.store, self._thread)
         return known or t.ThreadState(self._thread)
 
@@ -143,7 +144,7 @@ class Telling:
                 self._reciting.hear(piece)
             case e.QuestionOpened():
                 question = Question(run, record.position)
-                await self._asking.ask(question, event.message, self.front)
+                await self._asking.ask(question, spoken(event), self.front)
             case e.QuestionAnswered():
                 await self._asking.settle(Question(run, event.question))
                 await self._asking.ask_again(self.front)
@@ -161,7 +162,7 @@ class Telling:
     # ── controls from other doors ────────────────────────────────────────────────────────────
 
     async def _take_control(self, event: object, run: str) -> None:
-        """Whoever it comes from: what the run was saying is not said on."""
+        """Take a cancel, kill, pause, resume, redirect or change of hands, from any door."""
         match event:
             case e.CancelRequested():
                 await self._over(run, self._by(event.who, "cancelled"), event.key)
@@ -179,7 +180,7 @@ class Telling:
                 self._take_turn(event, run)
 
     async def _over(self, run: str, told: str, key: str) -> None:
-        """Somebody has ended it: so has what it was saying."""
+        """Silence a run that somebody has ended, and say that it has ended unless we ended it."""
         self._reciting.end(run)
         await self._asking.settle_all(run)
         was_speaking = await self._reciting.silence(run)
@@ -190,7 +191,7 @@ class Telling:
         return f"It was {what}." if who.by == self._who.by else f"{who.by} has {what} it."
 
     def _take_turn(self, event: object, run: str) -> None:
-        """Who has it, and how it ended."""
+        """Tell the listener of a takeover, a hand-back and a failure; note a recovery."""
         match event:
             case e.TakenOver():
                 mine = event.who.by == self._who.by

@@ -6,7 +6,10 @@ from typing import Any
 
 import anyio
 
+from midflight.assistant import Profile, assistant
 from midflight.kernel.record import Limits
+from midflight.models.base import Prompt
+from midflight.models.scripted import Line, ScriptedModel, call_all, say
 from midflight.run import Agent, Run, agent
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
@@ -93,6 +96,12 @@ async def careful(run: Run) -> str:
     return f"{approval.decision or 'nobody said'} {approval.edit or approval.respond}".strip()
 
 
+@agent("choosy")
+async def choosy(run: Run) -> str:
+    """Takes an answer of one person only."""
+    return str((await run.ask("Well?", answerers=["carol"])).payload)
+
+
 @agent("twice")
 async def twice(run: Run) -> list[Any]:
     """Asks two things at once."""
@@ -155,12 +164,22 @@ async def failing(run: Run) -> str:
     raise ValueError("the shop is closed")
 
 
+def script(prompt: Prompt) -> Line:
+    """Looks once, then answers, and says both."""
+    if prompt.turns[-1].role == "tool":
+        return say("I have found it: tea.")
+    return call_all(("server_agui_agents_look_up", {"what": "tea"}), text="Let me look it up.")
+
+
+clerk = assistant("clerk", Profile(ScriptedModel(script), [look_up]), delegates=False)
+
 AGENTS: tuple[Agent, ...] = (
     plain,
     asker,
     hurried,
     biller,
     careful,
+    choosy,
     twice,
     slow,
     held,
@@ -168,4 +187,5 @@ AGENTS: tuple[Agent, ...] = (
     desk,
     chatty,
     failing,
+    clerk,
 )

@@ -1,7 +1,7 @@
 // What every story needs: the stock client, everything it says, and a look at the raw bytes.
 
 import assert from "node:assert/strict";
-import { HttpAgent } from "@ag-ui/client";
+const { HttpAgent } = await import(process.env.AGUI_CLIENT ?? "@ag-ui/client");
 
 export const url = process.env.AGUI_URL;
 export const complaints = [];

@@ -82,6 +82,8 @@ async def test_capabilities_say_what_can_be_done_here(driving: Open) -> None:
     assert told["humanInTheLoop"]["approveWithEdits"] is True
     assert told["transport"] == {"streaming": True, "resumable": True}
     assert "pause" in told["custom"]["midflight"]["controls"]
+    assert told["custom"]["midflight"]["onDisconnect"] == "continue"
+    assert told["custom"]["midflight"]["follow"] is True
     assert (nobody.status_code, nobody.json()["error"]) == (404, "not_found")
 
 

@@ -208,11 +208,61 @@ def test_what_was_streamed_and_is_then_said_is_told_once() -> None:
     told = Told()
     told(started("Think", "count", Effect.MODEL))
     told.live("Hello there.", 0, attempt=1)
-    told(settled(1))
+    told(settled(1, said="Hello there."))
 
     assert told(t.Said(run=RUN, text="Hello there."), journal=THREAD) == []
     assert told.messages(AssistantMessage) == ["Hello there."]
     assert told(t.Said(run=RUN, text="Hello there."), journal=THREAD) != []
+
+
+def test_words_that_are_said_after_a_crash_are_found_by_comparing_them() -> None:
+    told = Told()
+    told(started("Think", "count", Effect.MODEL), settled(1, said="Hello there. "))
+    told(t.Said(run=RUN, text="Hello there. [stopped]"), journal=THREAD)
+
+    assert told.messages(AssistantMessage) == ["Hello there. [stopped]"]
+    assert list(told.verifier.texts) == ["r-1:count:1:0"]
+
+
+def test_words_of_a_model_that_nobody_has_heard_live_are_told_at_its_end() -> None:
+    told = Told()
+    told(started("Think", "count", Effect.MODEL), streamed("one ", 0, attempt=1))
+    told(settled(1, said="one two"))
+
+    assert told.shown == "one two"
+    assert told.messages(AssistantMessage) == ["one two"]
+    assert told.verifier.all_is_closed()
+
+
+def test_another_attempt_at_a_step_replaces_the_words_of_the_one_before() -> None:
+    told = Told()
+    told(started("Think", "count", Effect.MODEL))
+    told.live("half a thou", 0, attempt=1)
+    told(settled(1, Outcome.ABORTED), started("Think", "count", Effect.MODEL))
+
+    first_words = told.live("a whole", 0, attempt=3)
+    assert first_words == ["MESSAGES_SNAPSHOT", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"]
+    assert told.messages(AssistantMessage) == ["a whole"]
+
+
+def test_words_before_a_redirect_are_not_replaced() -> None:
+    told = Told()
+    told(started("Think", "count", Effect.MODEL), streamed("half a thou", 0, attempt=1))
+    told(settled(1, Outcome.ABORTED), e.RedirectDelivered(epoch=1, upto=3, brief="b"))
+    told(started("Think", "count", Effect.MODEL), settled(5, said="a whole one"))
+
+    assert told.messages(AssistantMessage) == ["half a thou", "a whole one"]
+
+
+def test_tool_calls_belong_to_the_message_of_the_model_that_was_asked_last() -> None:
+    told = Told()
+    told(started("first"), started("Think", "think", Effect.MODEL), settled(2, said="I pay."))
+    told(started("pay"), settled(4))
+
+    alone, caller = (m for m in told.narrator.messages if isinstance(m, AssistantMessage))
+    assert [call.id for call in alone.tool_calls or ()] == [alone.id]
+    assert caller.content == "I pay."
+    assert [call.function.name for call in caller.tool_calls or ()] == ["pay"]
 
 
 # ── people ───────────────────────────────────────────────────────────────────────────────────

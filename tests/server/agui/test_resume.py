@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Raw
 
 from midflight.control import Control
+from midflight.errors import DOTS, NotAllowed
+from midflight.executor.approval import schema
 from midflight.kernel import events as e
+from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.server.agui_input import Resume
 from midflight.server.agui_resume import Receipt, give, understand
-from midflight.server.problems import Problem
 from midflight.stores.memory import MemoryStore
+from midflight.tools.base import tool
 from stores.runs import Driver, ask, running
 
 pytestmark = pytest.mark.anyio
 
 ANN, BOB = Who("ann", channel="agui"), Who("bob", channel="agui")
+
+
+@tool(name="resume.mail")
+async def mail(to: str) -> str:
+    return to
 
 
 class Desk:
@@ -73,9 +82,11 @@ async def test_one_answer_that_does_not_fit_stops_all_of_them() -> None:
     desk = Desk()
     good, bad = await desk.asks(), await desk.asks(schema=Raw(b'{"type":"integer"}'))
 
-    with pytest.raises(Problem, match="does not fit"):
-        await desk.told(resolved(good), resolved(bad, "many"))
+    told = await desk.told(resolved(good), resolved(bad, "many"))
 
+    assert [receipt.status for receipt in told] == ["refused", "refused"]
+    assert "another answer of this request does not fit" in told[0].why
+    assert "'many' is not of type 'integer'" in told[1].why
     assert len((await desk.control.state("r-1")).questions) == 2
 
 
@@ -110,6 +121,70 @@ async def test_leaving_an_approval_rejects_it() -> None:
 
     (record,) = (r for r in await desk.store.read("r-1") if isinstance(r.event, e.QuestionAnswered))
     assert (bytes(record.event.payload), record.event.declined) == (b'"reject"', False)
+
+
+async def test_what_is_said_about_an_answer_is_bounded_however_long_the_answer_is() -> None:
+    desk = Desk()
+    question = await desk.asks(schema=Raw(b'{"type":"integer"}'))
+
+    (told,) = await desk.told(resolved(question, "x" * 100_000))
+
+    assert len(told.why) < 1_000
+
+
+async def test_dots_are_never_approved_as_an_argument() -> None:
+    desk = Desk()
+    question = await desk.asks("approval")
+
+    (told,) = await desk.told(resolved(question, {"approved": True, "editedArgs": {"to": DOTS}}))
+
+    assert told.status == "refused"
+    assert "in place of a secret" in told.why
+    assert len((await desk.control.state("r-1")).questions) == 1
+
+
+@pytest.mark.parametrize(
+    "edited", [{"whom": "Bob"}, {}, {"to": 7}, {"to": "Bob", "more": 1}], ids=repr
+)
+async def test_edited_arguments_that_the_tool_does_not_take_leave_the_question_open(
+    edited: dict[str, Any],
+) -> None:
+    desk = Desk()
+    asked = schema({"args": [], "kwargs": {"to": "Ann"}}) | {"x-tool": "resume.mail", "x-names": []}
+    question = await desk.asks("approval", schema=Raw(msgspec.json.encode(asked)))
+
+    (told,) = await desk.told(resolved(question, {"approved": True, "editedArgs": edited}))
+
+    assert told.status == "refused"
+    assert "the tool does not take these arguments" in told.why
+    assert len((await desk.control.state("r-1")).questions) == 1
+    (told,) = await desk.told(resolved(question, {"approved": True, "editedArgs": {"to": "Bob"}}))
+    assert told.status == "accepted"
+
+
+async def test_a_viewer_is_refused_as_a_whole() -> None:
+    desk = Desk()
+    question = await desk.asks()
+
+    with pytest.raises(NotAllowed):
+        await desk.told(resolved(question), who=Who("vera", Role.VIEWER))
+
+    assert len((await desk.control.state("r-1")).questions) == 1
+
+
+async def test_a_paused_run_is_cancelled_once() -> None:
+    desk = Desk()
+    await desk.asks()
+    await desk.driver.waits()
+    await ask(desk.store, e.PauseRequested(who=BOB), "r-1")
+    paused = f"r-1:paused:{int(desk.now * 1000)}"
+
+    first = await desk.told(resolved(paused, {"action": "cancel"}))
+    again = await desk.told(resolved(paused, {"action": "cancel"}))
+
+    assert [(told.verb, told.status) for told in first] == [("cancel", "accepted")]
+    assert statuses(again) == [("accepted", "given before")]
+    assert str((await desk.control.state("r-1")).phase) == "cancelling"
 
 
 @pytest.mark.parametrize("wrong", ["", "7", "r-1:", "r-1:99999999999999999999", "r-2:4", "t-1:2"])

@@ -112,19 +112,23 @@ def test_a_pause_has_one_id_however_often_it_is_pressed_and_the_next_has_another
         ({"action": "message", "text": "By the way"}, True),
         ({"action": "redirect", "text": " "}, False),
         ({"action": "redirect"}, False),
-        ({"action": "cancel"}, False),
+        ({"action": "cancel"}, True),
+        ({"action": "kill"}, False),
         ("resume", False),
         (None, False),
     ],
 )
-def test_a_paused_run_can_be_resumed_redirected_or_written_to(payload: Any, fits: bool) -> None:
+@pytest.mark.anyio
+async def test_a_paused_run_can_be_resumed_redirected_written_to_or_cancelled(
+    payload: Any, fits: bool
+) -> None:
     (paused,) = interrupts(j.paused())
 
     if fits:
-        check_answer(payload, paused.response_schema)
+        await check_answer(payload, paused.response_schema)
     else:
         with pytest.raises(Exception, match="does not fit"):
-            check_answer(payload, paused.response_schema)
+            await check_answer(payload, paused.response_schema)
 
 
 def test_a_run_that_a_person_has_taken_over_can_be_handed_back() -> None:

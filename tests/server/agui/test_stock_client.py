@@ -1,4 +1,8 @@
-"""The stock AG-UI client of JavaScript drives a real server: see ``stories.mjs``."""
+"""The stock AG-UI clients of JavaScript drive a real server: see ``stories.mjs``.
+
+Version 1.0.0 tells all of them. Version 0.0.59 tells what it would not take as 1.0 has it
+(``stories_0.mjs``), and some that are the same for both.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,33 @@ from ports import free_port
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent.parent
-STORIES = re.findall(r"^  async (\w+)\(", (HERE / "stories.mjs").read_text("utf-8"), re.MULTILINE)
+CLIENT, OLD_CLIENT = "@ag-ui/client", "ag-ui-client-0"
+
+
+def stories_in(file: str) -> list[str]:
+    return re.findall(r"^  async (\w+)\(", (HERE / file).read_text("utf-8"), re.MULTILINE)
+
+
+STORIES = stories_in("stories.mjs") + stories_in("stories_requests.mjs")
+OLD_STORIES = stories_in("stories_0.mjs")
+FOR_BOTH = (
+    "a_plain_run",
+    "a_second_turn_on_the_thread",
+    "text_comes_as_it_is_said",
+    "words_have_one_id_from_the_first_token_to_the_snapshot",
+    "an_interrupt_and_its_resume",
+    "an_approval_is_given_with_other_arguments",
+    "one_of_two_answers_leaves_the_other_open",
+    "an_abort_cancels_nothing",
+    "what_is_sent_and_not_used_is_named_once",
+    "a_pause_ends_the_stream_and_a_resume_goes_on",
+    "an_approval_asks_as_the_guide_does",
+    "an_answer_that_does_not_fit_brings_the_card_again",
+    "who_may_not_answer_keeps_the_card",
+    "a_thread_is_followed_through_a_pause_a_resume_and_the_next_run",
+    "an_answer_is_not_made_again_silently",
+    "a_message_that_is_edited_as_a_new_one_is_refused_in_words",
+)
 KILLED = "the_server_is_killed_and_comes_back"
 BOUND_S = 60.0  # a story takes a second or two; a busy machine takes its time
 
@@ -76,18 +106,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module", autouse=True)
 def client() -> None:
     if not (HERE / "node_modules").is_dir():
-        pytest.fail(f"the client is not installed: run `npm ci` in {HERE.relative_to(TESTS)}")
+        where = HERE.relative_to(TESTS)
+        pytest.fail(f"the client is not installed: run `npm ci --ignore-scripts` in {where}")
 
 
 class Teller:
     """One Node with the stock client in it, for story after story: to load it takes a second."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, server: Server, file: str = "stories.mjs", client: str = CLIENT) -> None:
+        self._server, self._file, self._client = server, file, client
         self._node: subprocess.Popen[bytes] | None = None
 
     def tell(self, story: str) -> None:
-        node = self._node = self._node or telling(server=self._server)
+        node = self._node = self._node or telling(
+            server=self._server, file=self._file, client=self._client
+        )
         assert node.stdin is not None
         assert node.stdout is not None
         node.stdin.write(f"{story}\n".encode())
@@ -107,27 +140,40 @@ class Teller:
             told(node)
 
 
+NODES = {
+    "1.0.0": ("stories.mjs", CLIENT),
+    "0.0.59": ("stories_0.mjs", OLD_CLIENT),
+    "both": ("stories.mjs", OLD_CLIENT),
+}
+
+
 @pytest.fixture(scope="module")
-def one_node(server: Server) -> Iterator[Teller]:
-    there = Teller(server)
+def nodes(server: Server) -> Iterator[dict[str, Teller]]:
+    there = {name: Teller(server, *what) for name, what in NODES.items()}
     yield there
-    there.close()
+    for teller in there.values():
+        teller.close()
 
 
 @pytest.fixture
-def teller(one_node: Teller, request: pytest.FixtureRequest) -> Iterator[Teller]:
-    """Whoever fails may leave it in the middle of a story; the next one gets another."""
+def tellers(
+    nodes: dict[str, Teller], request: pytest.FixtureRequest
+) -> Iterator[dict[str, Teller]]:
+    """Whoever fails may leave a Node in the middle of a story; the next one gets another."""
     failed = request.session.testsfailed
-    yield one_node
+    yield nodes
     if request.session.testsfailed > failed:
-        one_node.drop()
+        for teller in nodes.values():
+            teller.drop()
 
 
-def telling(*stories: str, server: Server) -> subprocess.Popen[bytes]:
+def telling(
+    *stories: str, server: Server, file: str = "stories.mjs", client: str = CLIENT
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ("node", "stories.mjs", *stories),
+        ("node", file, *stories),
         cwd=HERE,
-        env=os.environ | {"AGUI_URL": server.url},
+        env=os.environ | {"AGUI_URL": server.url, "AGUI_CLIENT": client},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -146,8 +192,20 @@ def told(node: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("story", [story for story in STORIES if story != KILLED])
-def test_the_stock_client_sees(story: str, teller: Teller) -> None:
-    teller.tell(story)
+def test_the_stock_client_sees(story: str, tellers: dict[str, Teller]) -> None:
+    tellers["1.0.0"].tell(story)
+
+
+@pytest.mark.parametrize("story", OLD_STORIES)
+def test_a_client_of_version_0_sees(story: str, tellers: dict[str, Teller]) -> None:
+    tellers["0.0.59"].tell(story)
+
+
+@pytest.mark.parametrize("story", FOR_BOTH)
+def test_a_client_of_version_0_sees_as_the_stock_client_does(
+    story: str, tellers: dict[str, Teller]
+) -> None:
+    tellers["both"].tell(story)
 
 
 def test_a_server_that_is_killed_in_the_middle_of_a_stream_goes_on_after_its_restart(

@@ -10,16 +10,18 @@ import msgspec
 import pytest
 
 from midflight.control import Control
-from midflight.kernel.events import RunFinished
+from midflight.kernel.events import AttemptStarted, RunFinished
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Recorded, Who
+from midflight.kernel.thread import Said
 from midflight.overriding import override
-from midflight.run import Agent
+from midflight.run import Agent, Run, agent
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
-from midflight.server.agui_stream import Story, Turn
+from midflight.server.agui_stream import STATE_S, Story, Turn
+from midflight.stores.base import Delta
 from scenarios.conftest import Open
-from server.agui.agents import biller, plain
+from server.agui.agents import biller, order, plain
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(30)]
 
@@ -108,6 +110,9 @@ class ThreadLast:
     def add(self, journal: str, after: int) -> None:
         self._watch.add(journal, after)
 
+    def hear_calls(self) -> None:
+        self._watch.hear_calls()
+
     async def __aiter__(self) -> AsyncIterator[Any]:
         while self._ended and self._held:
             yield self._held.pop(0)
@@ -137,3 +142,199 @@ async def test_the_last_words_are_told_also_when_the_end_is_heard_before_them(
     assert [m.content for m in messages.messages if m.role == "assistant" and m.content] == [
         "Done: tea."
     ]
+
+
+class RunLast(ThreadLast):
+    """A watch that hears of the run only when the run has spoken in the thread."""
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while self._ended and self._held:
+            yield self._held.pop(0)
+        async for item in self._watch:
+            if item.journal.startswith("r-") and not self._ended:
+                self._held.append(item)
+                continue
+            self._ended |= isinstance(getattr(item, "event", None), Said)
+            yield item
+
+
+class RunLastControl(Control):
+    @override
+    def watch_live(self, watched: str | Mapping[str, int], after: int = 0) -> Any:
+        return RunLast(super().watch_live(watched, after))
+
+
+async def test_calls_come_before_the_words_that_followed_them_also_when_heard_after_them(
+    driving: Open,
+) -> None:
+    async with driving(plain) as control:
+        first = await turn(control, plain, **TEA)
+        late = await told(RunLastControl(control.store), first)
+        again = await told(control, await turn(control, plain, runId="Z"))
+
+    assert late[-2].messages == again[-2].messages
+    assert [type(message).__name__ for message in late[-2].messages] == [
+        "UserMessage",
+        "AssistantMessage",
+        "ToolMessage",
+        "ToolMessage",
+        "AssistantMessage",
+    ]
+    assert [event.type for event in late].count("TOOL_CALL_START") == 2
+
+
+async def test_no_words_are_lost_while_a_slow_store_is_read_for_what_came_before_them(
+    driving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is due every 100 ms. That must not cut short the reading, and lose the words."""
+    async with driving(plain) as control:
+        first = await turn(control, plain, **TEA)
+        quick = Story._read
+
+        async def slow(self: Story, journal: str, after: int = 0) -> list[Recorded]:
+            await anyio.sleep(STATE_S * 2 if after else 0)
+            return await quick(self, journal, after)
+
+        monkeypatch.setattr(Story, "_read", slow)
+        events = await told(control, first)
+
+    assert events[-1].outcome.type == "success"
+    assert events[-2].messages[-1].content == "Done: tea."
+
+
+class Played:
+    """A watch that plays a journal, and 100 words while its first step is under way.
+
+    Each of them takes 10 ms of the clock that it moves.
+    """
+
+    def __init__(self, records: list[Recorded]) -> None:
+        self.now = 0.0
+        self._items: list[Recorded | Delta] = []
+        for record in records:
+            self._items.append(record)
+            if isinstance(record.event, AttemptStarted):
+                said = record.journal, record.event.step, record.position
+                self._items += [Delta(*said, offset, "x") for offset in range(100)]
+
+    async def __aenter__(self) -> Played:
+        return self
+
+    async def __aexit__(self, *why: Any) -> None:
+        pass
+
+    def add(self, journal: str, after: int) -> None:
+        pass
+
+    def hear_calls(self) -> None:
+        pass
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while self._items:
+            self.now += 0.01
+            yield self._items.pop(0)
+
+
+@agent("writer")
+async def writer(run: Run) -> str:
+    return str(await run.step("Order it", order, what="tea"))
+
+
+async def test_the_state_is_told_every_100_ms_also_while_text_streams(driving: Open) -> None:
+    async with driving(writer) as control:
+        about = await turn(control, writer, **TEA)
+        await control.ended(about.run)
+        thread = await control.store.read(about.thread, after=about.since[about.thread])
+        watch = Played([*(await control.store.read(about.run, after=1)), *thread])
+
+        class Playing(Control):
+            @override
+            def watch_live(self, watched: str | Mapping[str, int], after: int = 0) -> Any:
+                return watch
+
+        playing = Playing(control.store)
+        story = Story(playing, about, heartbeat_s=5, clock=lambda: watch.now)
+        told = [event.type.value async for event in story.told() if event is not None]
+
+    began = told.index("STEP_STARTED")
+    words = told[began : told.index("TOOL_CALL_RESULT")]
+    (at,) = (at for at, kind in enumerate(words) if kind == "STATE_DELTA")  # it changes once
+    assert words[:at].count("TEXT_MESSAGE_CONTENT") <= STATE_S / 0.01
+
+
+async def test_who_opens_a_thread_is_told_an_open_call_by_events(driving: Open) -> None:
+    """assistant-ui offers buttons only for a call that it was told of in this stream."""
+    async with driving(biller) as control:
+        first = await turn(control, biller, **TEA)
+        asked = await told(control, first)
+
+        looked = await told(control, await turn(control, biller, runId="Y"))
+        known = await told(control, await turn(control, biller, runId="Z", **TEA))
+
+    (call,) = [event for event in asked if event.type == "TOOL_CALL_START"]
+    (again,) = [event for event in looked if event.type == "TOOL_CALL_START"]
+    assert (again.tool_call_id, again.parent_message_id) == (
+        call.tool_call_id,
+        call.parent_message_id,
+    )
+    opening = next(event for event in looked if event.type == "MESSAGES_SNAPSHOT")
+    assert [message.role for message in opening.messages] == ["user"]
+    assert [event for event in known if event.type == "TOOL_CALL_START"] == []
+    assert looked[-2].messages == known[-2].messages == asked[-2].messages
+
+
+async def test_calls_with_no_words_between_them_belong_to_one_message(driving: Open) -> None:
+    """As assistant-ui shows them: it would show a call of another message twice."""
+    async with driving(plain) as control:
+        events = await told(control, await turn(control, plain, **TEA))
+
+    calls = [event for event in events if event.type == "TOOL_CALL_START"]
+    assert len(calls) == 2
+    assert {call.parent_message_id for call in calls} == {calls[0].tool_call_id}
+    (holder,) = [one for one in events[-2].messages if getattr(one, "tool_calls", None)]
+    assert [call.id for call in holder.tool_calls] == [call.tool_call_id for call in calls]
+
+
+async def test_words_of_a_person_reach_a_client_of_version_0_as_a_snapshot(driving: Open) -> None:
+    """And one of 1.0: assistant-ui takes every text message that is streamed for the agent's."""
+    async with driving(plain) as control:
+        old = await turn(control, plain, **TEA)
+        new = await turn(control, plain, protocolVersion="1.0", **TEA)
+        since = dict.fromkeys((old.thread, old.run), 1)
+        told_old = await told(control, msgspec.structs.replace(old, since=since))
+        told_new = await told(control, msgspec.structs.replace(new, since=since))
+
+    def people(events: list[Any]) -> list[Any]:
+        return [e for e in events if e.type == "TEXT_MESSAGE_START" and e.role == "user"]
+
+    for events in (told_old, told_new):
+        assert people(events) == []
+        first, then, *_ = [
+            [message.role for message in event.messages]
+            for event in events
+            if event.type == "MESSAGES_SNAPSHOT"
+        ]
+        assert ("user" in first, "user" in then) == (False, True)
+
+
+async def test_a_look_back_makes_no_snapshot_for_each_record(
+    driving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversation is as long as its thread: one for each record would take for ever."""
+    made = 0
+    messages = Story._messages
+
+    def counted(self: Story) -> Any:
+        nonlocal made
+        made += 1
+        return messages(self)
+
+    monkeypatch.setattr(Story, "_messages", counted)
+    async with driving(plain) as control:
+        await told(control, await turn(control, plain, **TEA))
+        made = 0
+        looked = await told(control, await turn(control, plain, runId="Y"))
+
+    shown = [event for event in looked if event.type == "MESSAGES_SNAPSHOT"]
+    assert (len(shown), made) == (2, 1)  # who has nothing yet is shown the first one in parts

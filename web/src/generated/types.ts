@@ -33,6 +33,7 @@ export interface Asked {
   about: number;
   expires_at: number | null;
   answerers: Array<string>;
+  facts: Array<[string, string]>;
 }
 
 /** A run that this one has begun. ``status`` is how it stands, in one line. */
@@ -45,7 +46,7 @@ export interface Background {
   status: string;
 }
 
-/** Why a run is held. Each cause is lifted only by its owner. */
+/** The reasons why a run is held. Each is lifted only by its owner. */
 export type Cause = "cap" | "drain" | "human" | "parked" | "stale" | "user";
 
 /** A redirect: the brief before and after, and whether the run was told of it yet. */
@@ -75,7 +76,7 @@ export interface Delta {
   text: string;
 }
 
-/** What a step does to the world, and so what may be done to the step. */
+/** The effect of a step on the world, which decides what may be done to the step. */
 export type Effect = "model" | "once" | "read" | "write";
 
 /** The step from which a run that has ended would be tried again, and its number in the list. */
@@ -158,7 +159,7 @@ export interface Meter {
   cap: number;
 }
 
-/** When a stop is heard: between steps, or in the middle of one. */
+/** The moment at which a stop is heard: between steps, or also in the middle of one. */
 export type Mode = "boundary" | "immediate";
 
 /** One control: whether it can be pressed, its label, and what that costs or why not. */
@@ -170,7 +171,7 @@ export interface Offer {
   confirm: string;
 }
 
-/** How an attempt ended. For an effect, a plain exception is never more than ``unknown``. */
+/** The end of an attempt. For an effect, a plain exception is never more than ``unknown``. */
 export type Outcome = "aborted" | "done" | "failed" | "not_done" | "not_started" | "unknown";
 
 /** Rows, newest first; ``next`` is the ``before`` of the next page, or empty at the end. */
@@ -194,7 +195,7 @@ export interface PatchOp {
   value?: unknown;
 }
 
-/** Where a run is. No two of them look alike to a person. */
+/** The phases of a run. No two of them look alike to a person. */
 export type Phase = "cancelled" | "cancelling" | "done" | "failed" | "killed" | "paused" | "pausing" | "queued" | "running" | "waiting";
 
 /** Any error. ``changed`` is null where nobody can know; ``state`` comes with a 409. */
@@ -253,7 +254,7 @@ export interface ResultView {
   result: unknown;
 }
 
-/** Who may do what: look, steer, answer for everything. */
+/** The rights of a person or program: to look, to steer, or to answer for everything. */
 export type Role = "controller" | "operator" | "viewer";
 
 /** The read model of a journal, written in the same transaction as its events. */
@@ -276,6 +277,7 @@ export interface Row {
   steps: number;
   tokens: number;
   usd: number;
+  undriven: boolean;
 }
 
 /** ``event: row``: a run in the list is new or has changed. */
@@ -313,6 +315,8 @@ export interface RunSheet {
   error: string;
   preview: Record<string, Offer>;
   receipt: Receipt;
+  undriven_since: number | null;
+  reads_messages: boolean;
   position: number;
   moving_since: number | null;
   steps: Array<StepSheet>;
@@ -357,6 +361,8 @@ export interface RunView {
   error: string;
   preview: Record<string, Offer>;
   receipt: Receipt;
+  undriven_since: number | null;
+  reads_messages: boolean;
 }
 
 /** The server itself: its version, and the kind of store behind it. */
@@ -366,10 +372,11 @@ export interface ServerView {
   voice: boolean;
 }
 
-/** Who you are here. The session itself is in the cookie only. */
+/** Who you are here. ``page_secret`` is told once, when a code is exchanged. */
 export interface Session {
   by: string;
   role: string;
+  page_secret: string;
 }
 
 /** Spending so far. ``unpriced`` counts tokens whose price is not known. */
@@ -485,9 +492,10 @@ export interface Todos {
   todos: Array<TodoOffer>;
 }
 
-/** All that was said and chosen in a thread. */
+/** What was said and chosen in a thread; ``next`` is the ``after`` of the next page, or null. */
 export interface Transcript {
   lines: Array<Line>;
+  next: number | null;
 }
 
 /** What somebody said is on record, and ``run`` is to answer it; empty when nothing was said. */
@@ -514,7 +522,7 @@ export interface ViewNews {
   view: RunSheet | ThreadSheet;
 }
 
-export type StepStatus = "queued" | "running" | "paused" | "waiting" | "done" | "failed" | "retrying" | "cancelled" | "skipped" | "undoing" | "undone" | "undo_failed" | "kept";
+export type StepStatus = "queued" | "running" | "paused" | "waiting" | "done" | "failed" | "retrying" | "cancelled" | "skipped" | "undoing" | "undone" | "undo_failed" | "kept" | "lost";
 
 /** The name of an entry in a journal. */
-export type EventName = "agent.said" | "aside.asked" | "attempt.settled" | "attempt.started" | "cancel.requested" | "child.settled" | "child.spawned" | "choice.overruled" | "driver.claimed" | "driver.released" | "driver.revoked" | "effect.stop_requested" | "front.changed" | "guard.set" | "hold.lifted" | "hold.placed" | "limits.raised" | "message.edited" | "message.sent" | "message.triaged" | "message.withdrawn" | "messages.taken" | "notice.given" | "outcome.late" | "pause.requested" | "plan.set" | "question.answered" | "question.closed" | "question.opened" | "records.dropped" | "redirect.delivered" | "redirect.requested" | "resume.requested" | "run.created" | "run.entered" | "run.finished" | "run.handed_back" | "run.killed" | "run.paused" | "run.recovered" | "run.spoke" | "run.taken_over" | "speech.heard" | "state.saved" | "step.left" | "step.reused" | "step.settled" | "text.streamed" | "thread.created" | "timer.cleared" | "timer.set" | "todo.added" | "todo.dropped" | "todo.removed" | "todo.taken" | "todo.wanted" | "todos.reordered" | "undo.requested" | "undo.settled" | "undo.started" | "usage.spent" | "wait.began" | "wait.ended" | "window.opened" | "work.saved";
+export type EventName = "agent.said" | "aside.asked" | "attempt.settled" | "attempt.started" | "cancel.requested" | "child.settled" | "child.spawned" | "choice.overruled" | "driver.claimed" | "driver.released" | "driver.revoked" | "effect.stop_requested" | "front.changed" | "guard.set" | "hold.lifted" | "hold.placed" | "inbox.opened" | "limits.raised" | "message.edited" | "message.sent" | "message.triaged" | "message.withdrawn" | "messages.taken" | "notice.given" | "outcome.late" | "pause.requested" | "plan.set" | "question.answered" | "question.closed" | "question.opened" | "records.dropped" | "redirect.delivered" | "redirect.requested" | "resume.requested" | "run.created" | "run.entered" | "run.finished" | "run.handed_back" | "run.killed" | "run.paused" | "run.recovered" | "run.spoke" | "run.taken_over" | "speech.heard" | "state.saved" | "step.left" | "step.reused" | "step.settled" | "text.streamed" | "thread.created" | "timer.cleared" | "timer.set" | "todo.added" | "todo.dropped" | "todo.removed" | "todo.taken" | "todo.wanted" | "todos.reordered" | "undo.requested" | "undo.settled" | "undo.started" | "usage.spent" | "wait.began" | "wait.ended" | "window.opened" | "work.saved";

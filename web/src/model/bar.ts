@@ -1,7 +1,7 @@
 /** What the bar says and offers: the state's words, and three slots whose order never changes. */
 import type { Connection } from "./world";
 import { figure } from "./meters";
-import { PHASES, type Sign } from "./phases";
+import { PHASES, UNDRIVEN, type Sign } from "./phases";
 import { willWait } from "./presses";
 import { ENDED, type Asked, type Offer, type Phase, type RunSheet, type ThreadSheet } from "./types";
 import { capital, count, hour, isCurrent, money, oneLine, timeLeft } from "./words";
@@ -49,6 +49,7 @@ type Status = Omit<Bar, "slots">;
 const signed = (phase: Phase): Pick<Bar, "glyph" | "word"> => ({ glyph: PHASES[phase].sign, word: PHASES[phase].word });
 
 function status(run: RunSheet): Status {
+  if (run.undriven_since !== null) return undriven(run);
   const looks = signed(run.phase);
   switch (run.phase) {
     case "queued":
@@ -64,6 +65,11 @@ function status(run: RunSheet): Status {
     default:
       return { ...looks, tone: "run", detail: doing(run) };
   }
+}
+
+function undriven(run: RunSheet): Status {
+  const was = PHASES[run.phase].word.toLowerCase();
+  return { glyph: UNDRIVEN.sign, word: UNDRIVEN.word, tone: "bad", detail: `It was ${was}; it goes on when a process with agent ${run.agent} runs` };
 }
 
 export const asked = (run: RunSheet): Asked | undefined => run.questions.find((question) => question.kind !== "cap");

@@ -1,7 +1,7 @@
 /** The ten states of a run as they look: no sign and no word stands for two of them, so that none needs its colour. */
-import type { Background, Phase } from "./types";
+import type { Background, Phase, Row } from "./types";
 
-export type Sign = "queued" | "run" | "pausing" | "pause" | "ask" | "cancelling" | "done" | "cancelled" | "cancel" | "stop";
+export type Sign = "queued" | "run" | "pausing" | "pause" | "ask" | "cancelling" | "done" | "cancelled" | "cancel" | "stop" | "undriven";
 
 export interface Looks { sign: Sign; tone: "calm" | "run" | "warn" | "bad" | "ok"; word: string }
 
@@ -17,6 +17,12 @@ export const PHASES: Record<Phase, Looks> = {
   failed: { sign: "cancel", tone: "bad", word: "Failed" },
   killed: { sign: "stop", tone: "bad", word: "Stopped by an operator" },
 };
+
+/** A run that needs a driver and has none that lives, whatever its phase is. */
+export const UNDRIVEN: Looks = { sign: "undriven", tone: "bad", word: "Nobody drives this" };
+
+/** How a run looks in the list. */
+export const looksOfRow = (row: Row): Looks => (row.undriven ? UNDRIVEN : looksOf(row.phase));
 
 /** A run that ended long ago and was purged: nobody can say any more how. */
 const DELETED: Looks = { sign: "cancelled", tone: "calm", word: "Deleted" };

@@ -14,6 +14,7 @@ export interface Press {
   at: number; // local milliseconds
   label: string;
   unsure?: boolean; // sent once, and no answer came in time
+  layer?: "redirect" | "raise" | "hand back"; // where it was typed, which opens again if it is refused
   draft?: Draft; // let go of once the server has accepted it
 }
 

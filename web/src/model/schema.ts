@@ -26,12 +26,14 @@ export interface Schema {
   $ref?: string;
   "x-labels"?: Record<string, string>;
   "x-details"?: unknown;
+  "x-tool"?: string; // of the call that a question is about
   "x-names"?: string[]; // of the arguments of a call, in their order
 }
 
 export interface Button { value: unknown; label: string; consequence: string }
 export interface Form { key: string; label: string; consequence: string; schema: Schema; start: unknown; wrap: string }
-export interface Ways { buttons: Button[]; forms: Form[]; facts: [string, string][]; text: string }
+export type Fact = readonly [name: string, value: string];
+export interface Ways { buttons: Button[]; forms: Form[]; facts: Fact[]; text: string }
 
 const BUTTONS_MAX = 6; // more choices than that are a list to choose from
 const FORM_WORDS: Record<string, [string, string]> = {
@@ -39,9 +41,9 @@ const FORM_WORDS: Record<string, [string, string]> = {
   respond: ["Respond", "Say what instead"],
 };
 
-export function waysOf(given: unknown): Ways {
+export function waysOf(given: unknown, facts: readonly Fact[] = []): Ways {
   const schema = isObject(given) ? (given as Schema) : null;
-  const ways: Ways = { buttons: [], forms: [], ...details(schema?.["x-details"], schema?.["x-names"]) };
+  const ways: Ways = { buttons: [], forms: [], ...told(facts) };
   if (!schema) ways.forms.push(plain({ type: "string", minLength: 1 }));
   else for (const part of schema.oneOf ?? schema.anyOf ?? [schema]) addWay(ways, resolve(part, schema), schema);
   ways.buttons.sort((a, b) => rank(a.value) - rank(b.value));
@@ -120,24 +122,13 @@ function hasFields(schema: Schema): boolean {
   return named.length > 0 && !arguments_;
 }
 
-function details(shown: unknown, names: string[] | undefined): Pick<Ways, "facts" | "text"> {
-  if (typeof shown === "string") return { facts: [], text: shown };
-  if (!isObject(shown)) return { facts: [], text: shown === undefined || shown === null ? "" : JSON.stringify(shown) };
-  const { args, kwargs, ...others } = shown;
-  const isCall = Array.isArray(args) || isObject(kwargs);
-  const positional = Array.isArray(args) ? args.map((value, at): [string, unknown] => [argumentName(names, at), value]) : [];
-  const entries = isCall ? [...positional, ...Object.entries(isObject(kwargs) ? kwargs : {}), ...Object.entries(others)] : Object.entries(shown);
-  return { text: "", facts: entries.map(([name, value]) => [labelOf(name), inWords(value)]) };
+/** What it is about, as the server has written it: whole, in the order given, with nothing in it hidden. */
+function told(facts: readonly Fact[]): Pick<Ways, "facts" | "text"> {
+  const named = facts.filter(([name]) => name !== "").map(([name, value]): Fact => [labelOf(name), value]);
+  return { facts: named, text: facts.filter(([name]) => name === "").map(([, value]) => value).join("\n") };
 }
 
 export const labelOf = (name: string): string => capital(name.replaceAll("_", " "));
-
-export function inWords(value: unknown): string {
-  if (typeof value === "string") return value;
-  if (typeof value === "boolean") return value ? "Yes" : "No";
-  if (Array.isArray(value) && value.every((each) => typeof each !== "object")) return value.join(", ");
-  return JSON.stringify(value) ?? "";
-}
 
 /** Follows references within the schema, as far as one level of names goes. */
 export function resolve(part: Schema, whole: Schema): Schema {

@@ -131,7 +131,8 @@ function lastStep(run: RunSheet | undefined): string {
 export function composerHint(run: RunSheet | undefined, hosted: boolean): string {
   if (!run) return "";
   if (ENDED.has(run.phase)) return hosted ? "Starts the next run" : "Kept here; nobody reads it until a run is started";
-  if (run.phase === "paused") return "Read when it goes on";
   if (run.phase === "cancelling") return "Kept in the thread";
+  if (!run.reads_messages) return "Kept; it is not known to read while it works";
+  if (run.phase === "paused") return "Read when it goes on";
   return "Read at the next safe point";
 }

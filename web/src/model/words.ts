@@ -35,8 +35,11 @@ export function count(n: number, noun: string): string {
 
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** With a sign in place of each character that turns the direction of reading: it would turn our words beside it, too. */
-export const straight = (text: string): string => text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+/** Characters that turn the direction of reading, and those that show nothing and are needed by no script. */
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]/g;
+
+/** With a sign in place of each character that hides, or turns the direction of reading: it would turn our words beside it, too. */
+export const straight = (text: string): string => text.replace(UNSEEN, "\ufffd");
 
 export const oneLine = (text: string): string => straight(text).replace(/\s+/g, " ").trim();
 
@@ -54,7 +57,7 @@ export function titleOf(run: RunSheet): string {
   return text.length > TITLE_MAX ? `${text.slice(0, TITLE_MAX - 1)}…` : text;
 }
 
-const CURRENT: ReadonlySet<string> = new Set(["running", "paused", "waiting", "retrying", "undoing"]);
+const CURRENT: ReadonlySet<string> = new Set(["running", "paused", "waiting", "retrying", "undoing", "lost"]);
 
 export const isCurrent = (step: StepSheet): boolean => CURRENT.has(step.status);
 
@@ -75,7 +78,8 @@ export function place(run: RunSheet): string {
   return queued || at >= 0 || run.plan.length > 0 ? `step ${number} of ${total}` : count(total, "step");
 }
 
-/** The working time of a run: counts on while it moves. */
+/** The working time of a run: counts on while it moves and somebody drives it. */
 export function worked(run: RunSheet, now: number): number {
-  return run.spent.seconds + (run.moving_since === null ? 0 : Math.max(0, now - run.updated_at));
+  const ticks = run.moving_since !== null && run.undriven_since === null;
+  return run.spent.seconds + (ticks ? Math.max(0, now - run.updated_at) : 0);
 }

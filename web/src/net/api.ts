@@ -1,5 +1,6 @@
 /** The server's routes. A control goes under a key of its own, so that repeating it does nothing twice. */
 import type { Accepted, Me, Problem, Row } from "../model/types";
+import { keepPageSecret, pageSecret, withSecret } from "./secret";
 
 export const base = (): string => new URL(".", document.baseURI).href;
 export const newKey = (): string =>
@@ -31,7 +32,8 @@ function bounded(given: AbortSignal | null | undefined): AbortSignal {
 
 async function reach(path: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(new URL(path, base()), { ...init, credentials: "same-origin", signal: bounded(init.signal) });
+    const headers = { ...(init.headers as Record<string, string>), ...withSecret(pageSecret()) };
+    return await fetch(new URL(path, base()), { ...init, headers, credentials: "same-origin", signal: bounded(init.signal) });
   } catch (error) {
     throw new Unreachable(location.host, error instanceof DOMException && error.name === "TimeoutError");
   }
@@ -71,8 +73,11 @@ const part = encodeURIComponent;
 
 export const api = {
   me: () => get<Me>("v1/me"),
-  comeIn: (code: string) => post<unknown>("v1/session", { code }),
-  leave: () => post<unknown>("v1/leave", {}),
+  comeIn: async (code: string) => keepPageSecret((await post<{ page_secret: string }>("v1/session", { code })).page_secret),
+  leave: async () => {
+    await post<unknown>("v1/leave", {});
+    keepPageSecret("");
+  },
   runs: (query: Record<string, string>, phases: readonly string[] = []) =>
     get<{ rows: Row[]; next: string }>(`v1/runs?${new URLSearchParams([...Object.entries(query), ...phases.map((phase) => ["phase", phase])])}`),
   row: (run: string) => get<{ run: string; thread: string }>(`v1/runs/${part(run)}`),

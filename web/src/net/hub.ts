@@ -9,6 +9,7 @@ import { hear, NOTHING_KNOWN, only, type News, type World } from "../model/world
 import { Stream } from "./stream";
 
 export type Ask =
+  | { ask: "secret"; secret: string }
   | { ask: "watch"; journals: string[] }
   | { ask: "held"; lock: string }
   | { ask: "again"; journal: string }
@@ -53,6 +54,8 @@ export class Hub {
 
   private asked(port: Port, ask: Ask): void {
     switch (ask.ask) {
+      case "secret":
+        return this.prove(ask.secret);
       case "watch":
         return this.watch(port, ask.journals);
       case "held":
@@ -65,6 +68,13 @@ export class Hub {
       case "bye":
         return this.leave(port);
     }
+  }
+
+  /** A worker cannot read the page's storage; a tab that has come in anew tells it. */
+  private prove(secret: string): void {
+    if (secret === this.stream.secret) return;
+    this.stream.secret = secret;
+    if (this.watched) this.stream.retry();
   }
 
   private watch(port: Port, journals: string[]): void {

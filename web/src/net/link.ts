@@ -2,6 +2,7 @@
 import type { News } from "../model/world";
 import { Hub, opened, type Ask, type Port, type Posted } from "./hub";
 import { base, newKey } from "./api";
+import { pageSecret } from "./secret";
 
 export interface Link { ask(ask: Ask): void }
 
@@ -21,6 +22,7 @@ export function link(tell: (news: News) => void): Link {
   };
   const ask = (wanted: Ask) => {
     if (wanted.ask === "watch") watched = wanted;
+    port.postMessage({ ask: "secret", secret: pageSecret() });
     port.postMessage(wanted);
   };
   const withoutWorker = () => {

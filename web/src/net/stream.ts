@@ -1,5 +1,6 @@
 /** One stream of news, which comes back by itself. Who listens is told when it is lost and when it lives. */
 import type { Connection, News } from "../model/world";
+import { withSecret } from "./secret";
 import { SseParser } from "./sse";
 
 const SILENCE_MS = 35_000; // the server says ": alive" every 15 s
@@ -16,6 +17,7 @@ export class Stream {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private state: Connection = "connecting";
   private closed = false;
+  secret = ""; // of the page, see secret.ts
 
   constructor(private readonly base: string, private readonly tell: Told) {}
 
@@ -49,7 +51,7 @@ export class Stream {
     };
     const unanswered = setTimeout(silent, ANSWER_MS);
     try {
-      const answer = await fetch(this.address(), { signal: mine.signal, credentials: "same-origin", cache: "no-store" });
+      const answer = await fetch(this.address(), { ...this.asking(), signal: mine.signal });
       clearTimeout(unanswered);
       if (!answer.ok || !answer.body) {
         before?.abort();
@@ -64,6 +66,10 @@ export class Stream {
     }
     before?.abort();
     if (current()) this.later("");
+  }
+
+  private asking(): RequestInit {
+    return { headers: withSecret(this.secret), credentials: "same-origin", cache: "no-store" };
   }
 
   private address(): string {
@@ -110,7 +116,7 @@ export class Stream {
   private async dropGone(): Promise<void> {
     for (const journal of [...this.watched]) {
       const kind = journal.startsWith("t-") ? "threads" : "runs";
-      const found = await fetch(new URL(`v1/${kind}/${encodeURIComponent(journal)}`, this.base)).catch(() => null);
+      const found = await fetch(new URL(`v1/${kind}/${encodeURIComponent(journal)}`, this.base), this.asking()).catch(() => null);
       if (found?.status !== 404) continue;
       this.watched = this.watched.filter((other) => other !== journal);
       this.tell({ kind: "gone", journal });

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import { confirmAsk, dropAsk, expecting, fork, press } from "../actions";
 import { atCap, capReached, type Slot } from "../model/bar";
 import { capsOf, CAPS, raised } from "../model/caps";
-import { draft, keepDraft } from "../model/drafts";
+import { draft, draftOf, keepDraft } from "../model/drafts";
 import type { Press } from "../model/presses";
 import type { RunSheet } from "../model/types";
 import { clock } from "../model/words";
@@ -94,7 +94,7 @@ function Redirect({ run }: { run: RunSheet }) {
   const same = text.trim() === "" || text.trim() === was.trim();
   const submit = () => {
     if (same) return;
-    void press(run, "redirect", { text: text.trim(), resume: held, ...expecting(run) }, "Redirect", { place, text });
+    void press(run, "redirect", { text: text.trim(), resume: held, ...expecting(run) }, "Redirect", { place, text }, "redirect");
     close();
   };
   return (
@@ -145,7 +145,7 @@ function HandBack({ run }: { run: RunSheet }) {
   const place = `back:${run.run}`;
   const [text, write] = useKept(place, "");
   const submit = () => {
-    void press(run, "hand_back", { note: text.trim(), ...expecting(run) }, "Hand back", { place, text });
+    void press(run, "hand_back", { note: text.trim(), ...expecting(run) }, "Hand back", { place, text }, "hand back");
     close();
   };
   return (
@@ -158,16 +158,22 @@ function HandBack({ run }: { run: RunSheet }) {
 function RaiseCap({ run }: { run: RunSheet }) {
   const reached = capReached(run).replace(" ", "_");
   const mine = CAPS.filter(([name]) => run.limits[name] != null);
+  const place = `raise:${run.run}`;
   const [caps, setCaps] = useState<Record<string, string>>(() =>
-    Object.fromEntries(mine.map(([name]) => [name, String(name === reached ? raised(name, run.limits[name]!) : run.limits[name])])),
+    draftOf<Record<string, string>>(place) ?? Object.fromEntries(mine.map(([name]) => [name, String(name === reached ? raised(name, run.limits[name]!) : run.limits[name])])),
   );
   const [wrong, setWrong] = useState("");
+  const write = (name: string, cap: string) => {
+    setWrong("");
+    setCaps({ ...caps, [name]: cap });
+    keepDraft(place, JSON.stringify({ ...caps, [name]: cap }));
+  };
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => { first.current?.focus(); first.current?.select(); }, []);
   const submit = () => {
     const read = capsOf(caps);
     if ("wrong" in read) return setWrong(`${read.wrong} Nothing was changed.`);
-    void press(run, "raise_limits", { limits: read.limits, ...expecting(run) }, "Raise cap");
+    void press(run, "raise_limits", { limits: read.limits, ...expecting(run) }, "Raise cap", { place, text: draft(place) }, "raise");
     close();
   };
   return (
@@ -176,7 +182,7 @@ function RaiseCap({ run }: { run: RunSheet }) {
         {mine.map(([name, label]) => (
           <div className="field" key={name}>
             <label htmlFor={`cap-${name}`}>{label}</label>
-            <input id={`cap-${name}`} ref={name === reached ? first : null} className="input" inputMode="decimal" value={caps[name]} onChange={(event) => { setWrong(""); setCaps({ ...caps, [name]: event.target.value }); }} />
+            <input id={`cap-${name}`} ref={name === reached ? first : null} className="input" inputMode="decimal" value={caps[name]} onChange={(event) => write(name, event.target.value)} />
           </div>
         ))}
       </div>

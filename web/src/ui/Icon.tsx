@@ -45,6 +45,7 @@ const SHAPES = {
   raise: <path {...line} strokeWidth={1.8} d="M4.5 4.5h11M10 16V8M6.5 11.2 10 7.7l3.5 3.5" />,
   hand: <path {...line} strokeWidth={1.7} d="M10 10.2a3 3 0 1 0 0-6 3 3 0 0 0 0 6ZM4.5 16.2c.6-2.6 2.8-3.9 5.5-3.9s4.9 1.3 5.5 3.9" />,
   lost: <path {...line} strokeWidth={1.7} d="M3.5 8.2a9.5 9.5 0 0 1 13 0M6 11a5.9 5.9 0 0 1 8 0M10 14.6v.1M4 16 16 4" />,
+  undriven: <path {...line} strokeWidth={1.7} d="M3 10h4.2M12.8 10H17M7.2 6.4v7.2M12.8 6.4v7.2" />,
   search: <path {...line} strokeWidth={1.7} d="M9 14.5a5.5 5.5 0 1 0 0-11 5.5 5.5 0 0 0 0 11ZM13 13l3.5 3.5" />,
   settings: <path {...line} strokeWidth={1.6} d="M4 6.5h6M14 6.5h2M4 13.5h2M10 13.5h6M12 4.7v3.6M8 11.7v3.6" />,
   chevron: <path {...line} strokeWidth={1.6} d="m7.5 8.5 2.5 2.5 2.5-2.5" />,

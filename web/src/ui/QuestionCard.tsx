@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import { expecting, press } from "../actions";
 import { useNow } from "../clock";
 import { draft, draftOf, keepDraft } from "../model/drafts";
-import { misfit, waysOf, type Form } from "../model/schema";
+import { misfit, waysOf, type Fact, type Form } from "../model/schema";
 import type { Asked, RunSheet } from "../model/types";
 import { clock, straight } from "../model/words";
 import { useApp } from "../store";
@@ -23,7 +23,7 @@ export function LooseQuestions({ run }: { run: RunSheet }) {
 interface Typed { form: string; value: unknown }
 
 export function QuestionCard({ run, question }: { run: RunSheet; question: Asked }) {
-  const ways = waysOf(question.schema);
+  const ways = waysOf(question.schema, question.facts);
   const only = ways.buttons.length === 0 && ways.forms.length === 1 ? ways.forms[0]! : null;
   const place = `answer:${run.run}:${question.question}`;
   const [form, setForm] = useState<Form | null>(() => only ?? ways.forms.find((each) => each.key === draftOf<Typed>(place)?.form) ?? null);
@@ -102,13 +102,13 @@ function Expiry({ question }: { question: Asked }) {
   );
 }
 
-function Facts({ facts }: { facts: [string, string][] }) {
+function Facts({ facts }: { facts: Fact[] }) {
   return (
     <dl className="facts">
-      {facts.map(([name, value]) => (
-        <div key={name} className="fact">
+      {facts.map(([name, value], at) => (
+        <div key={at} className="fact">
           <dt>{name}</dt>
-          <dd>{straight(value)}</dd>
+          <dd>{value}</dd>
         </div>
       ))}
     </dl>

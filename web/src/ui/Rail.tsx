@@ -1,7 +1,7 @@
 /** The runs: what is at work now, what was earlier, and a search over both. */
 import { lazy, Suspense, useMemo, useState, type MouseEvent } from "react";
 import { loadOlder, search } from "../boot";
-import { looksOf } from "../model/phases";
+import { looksOfRow } from "../model/phases";
 import { pathOf } from "../model/route";
 import { ENDED, type Row } from "../model/types";
 import { ago, count, money } from "../model/words";
@@ -118,7 +118,7 @@ function Group({ name, rows }: { name: string; rows: Row[] }) {
 
 function RunRow({ row }: { row: Row }) {
   const current = useApp((app) => app.run === row.journal);
-  const { sign, tone, word } = looksOf(row.phase);
+  const { sign, tone, word } = looksOfRow(row);
   return (
     <li>
       <a className="run-row" href={pathOf(row.journal)} aria-current={current ? "page" : undefined} onClick={follow(pathOf(row.journal))}>
@@ -138,6 +138,7 @@ function RunRow({ row }: { row: Row }) {
 }
 
 function RowDetail({ row }: { row: Row }) {
+  if (row.undriven) return null;
   if (row.phase === "running" && row.steps > 0) return <>, {count(row.steps, "step")} done</>;
   if (row.phase === "paused" && row.open_questions > 0) return <>, needs you</>;
   if (row.phase === "paused") return <PausedFor since={row.updated_at} />;

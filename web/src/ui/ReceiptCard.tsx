@@ -9,13 +9,16 @@ import { Steer } from "./Steer";
 
 const UNDOABLE: ReadonlySet<string> = new Set(["kept", "could not be undone", "unknown"]);
 
+const ASKED_FOR = "undo asked for"; // after the end, and not done yet
+
 /** What stands over the effects that are not undone: while they are being undone nobody can say that they were not. */
 const OTHERS: Partial<Record<RunSheet["phase"], string>> = { done: "Done", cancelling: "To be undone" };
 
 export function ReceiptCard({ run }: { run: RunSheet }) {
   const { lines, saved, inherited } = run.receipt;
   const undone = lines.filter((line) => line.word === "undone");
-  const others = lines.filter((line) => line.word !== "undone");
+  const pending = lines.filter((line) => line.word === ASKED_FOR);
+  const others = lines.filter((line) => line.word !== "undone" && line.word !== ASKED_FOR);
   const result = run.phase === "done" ? run.result : "";
   const error = run.phase === "failed" && !isToldByStep(run) ? causeOf(run.error) : "";
   if (!result && !error && lines.length + saved.length + inherited.length === 0) return null;
@@ -25,6 +28,7 @@ export function ReceiptCard({ run }: { run: RunSheet }) {
       {error && <p className="bad">{error}</p>}
       {saved.length > 0 && <List title="Saved to thread" items={saved.map(capital)} />}
       {undone.length > 0 && <List title="Undone" items={undone.map((line) => line.noun + earlier(line))} />}
+      {pending.length > 0 && <List title="Undo asked for" items={pending.map((line) => line.noun + earlier(line))} />}
       {others.length > 0 && (
         <div>
           <h2>{OTHERS[run.phase] ?? "Not undone"}</h2>

@@ -13,6 +13,7 @@ const StepDetails = lazy(() => import("./StepDetails"));
 const ICONS: Record<StepState, IconName> = {
   queued: "queued", running: "run", paused: "pause", waiting: "ask", done: "done", failed: "cancel", retrying: "run",
   cancelled: "cancelled", skipped: "skip", undoing: "run", undone: "undo", undo_failed: "cancel", kept: "done",
+  lost: "undriven",
 };
 
 interface Window { ref: (element: HTMLElement | null) => void; top: number; of: number }
@@ -90,7 +91,7 @@ function Note({ step }: { step: StepSheet }) {
 }
 
 function Took({ step }: { step: StepSheet }) {
-  if (step.seconds !== null && step.ended_at !== null) return step.seconds >= 1 ? <span className="mono">{clock(step.seconds)}</span> : null;
+  if (step.seconds !== null && (step.ended_at !== null || step.status === "lost")) return step.seconds >= 1 ? <span className="mono">{clock(step.seconds)}</span> : null;
   if (step.started_at === null || !["running", "retrying", "undoing"].includes(step.status)) return null;
   return <Running since={step.started_at} />;
 }

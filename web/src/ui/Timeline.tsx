@@ -18,14 +18,14 @@ const RESTED_LETTER = 6.3;
 const SHORTEST = 3; // pixels of a step that took no time
 
 const TONES: Record<string, string> = {
-  done: "done", kept: "done", running: "live", retrying: "warn", waiting: "warn", paused: "warn", failed: "bad", undo_failed: "bad",
+  done: "done", kept: "done", running: "live", retrying: "warn", waiting: "warn", paused: "warn", failed: "bad", undo_failed: "bad", lost: "bad",
 };
 
 export default function Timeline({ run }: { run: RunSheet }) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const now = useNow();
-  const until = run.ended_at ?? (ENDED.has(run.phase) ? run.updated_at : now);
+  const until = run.ended_at ?? run.undriven_since ?? (ENDED.has(run.phase) ? run.updated_at : now);
   const rests = useMemo(() => restsOf(run, until), [run, until]);
   const axis = useMemo(() => axisOf(run, until, rests), [run, until, rests]);
   const spans = useMemo(() => spansOf(run, until), [run, until]);

@@ -1,5 +1,6 @@
 /** One call: the microphone and the loudspeaker of this page, and a line to the server. */
 import { base } from "../net/api";
+import { pageSecret, protocolsWith } from "../net/secret";
 import { Early, frame, RATE, type FromServer, type FromWorklet, type Mode, type ToWorklet } from "./talk";
 import worklet from "./worklet.ts?worker&url";
 
@@ -110,7 +111,7 @@ export class Call {
   private connected(): Promise<void> {
     const url = new URL(`v1/threads/${encodeURIComponent(this.thread)}/voice`, base());
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-    const socket = (this.socket = new WebSocket(url));
+    const socket = (this.socket = new WebSocket(url, protocolsWith(pageSecret())));
     socket.binaryType = "arraybuffer";
     let why = NOT_OPENED;
     return new Promise((resolve, reject) => {

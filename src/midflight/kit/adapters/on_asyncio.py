@@ -1,4 +1,4 @@
-"""A loop of one's own on plain asyncio: what one has without any runtime.
+"""A hand-written loop on plain asyncio, as one writes it without any runtime.
 
 The ``openai`` SDK streams; tools are awaited one after the other, blocking ones by
 ``asyncio.to_thread``; stop is ``Task.cancel`` (docs.python.org, "Task Cancellation"), a message
@@ -61,7 +61,7 @@ class OnAsyncio(Runtime):
                 return
 
     async def think(self, messages: list[Any]) -> dict[str, Any]:
-        """One answer of the model, put together from its stream."""
+        """Return one answer of the model, put together from its stream."""
         told: Any = [
             {"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in TOOLS
         ]
@@ -79,7 +79,7 @@ class OnAsyncio(Runtime):
         return reply | ({"tool_calls": made} if made else {})
 
     async def act(self, call: Any) -> str:
-        """One tool."""
+        """Call one tool, and return its result."""
         tool = TOOLS[call["function"]["name"]]
         arguments = json.loads(call["function"]["arguments"])
         if inspect.iscoroutinefunction(tool):

@@ -1,8 +1,8 @@
 """A runtime that claims everything and keeps nothing of it: the kit must see through each claim.
 
-Its stop only keeps the next turn from being queued and says *stopped* at once; its pause is a word;
-its resume begins anew; messages sent to it while it works are dropped; what it says it has undone
-is there; what has changed meanwhile it does not look at.
+Its stop only keeps the next turn from being queued and says *stopped* at once; its pause holds
+nothing; its resume begins anew; it drops messages that are sent while it works; effects that it
+calls undone are still there; it does not look at what has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OnBroken(OnAsyncio):
 
     @override
     async def send(self, run: str, text: str) -> None:
-        """It is busy, and does not listen."""
+        """Drop the message, or stop the run for an urgent one and begin another."""
         if "urgent" in text:
             await self.stop(run)
             await self.start(f"{run}.x", text)

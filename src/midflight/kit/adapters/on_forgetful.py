@@ -1,9 +1,9 @@
-"""A runtime that stops and holds as it says, and has forgotten the rest.
+"""A runtime that stops and holds as it says, and forgets everything else.
 
-What the broken one does wrong it does right, and the reverse: a conversation goes on without what
+It does right what ``on_broken`` does wrong, and the reverse: a conversation goes on without what
 was said in it, a resume has nothing to go on with, a message is turned away, a task that was left
 for another begins from the start, a receipt is empty or knows nothing of the processes that were
-started, and how a run has ended it cannot say.
+started, and the runtime cannot say how a run has ended.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class OnForgetful(OnAsyncio):
 
     @override
     async def resume(self, run: str) -> None:
-        """There is nothing left of it."""
+        """Nothing is left of the run."""
 
     @override
     async def take_up(self, run: str) -> None:
-        """Nor after a crash."""
+        """Nothing is left of the run after a crash either."""
 
     @override
     async def send(self, run: str, text: str) -> None:

@@ -1,6 +1,6 @@
-"""A runtime that says yes to everything and never begins: what it does not do cannot be faulty.
+"""A runtime that accepts every verb and never begins any work.
 
-It has the best figures of all if nobody looks whether there was anything to interrupt.
+Its figures would be the best of all if the kit did not check that there was work to interrupt.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class OnIdle(Runtime):
 
     @override
     async def send(self, run: str, text: str) -> None:
-        """Nobody hears it."""
+        """Nothing is heard."""
 
     @override
     async def again(self, run: str, text: str) -> None:
-        """Nobody answers."""
+        """Nothing is answered."""
 
     @override
     async def asks(self, run: str) -> bool:

@@ -76,9 +76,9 @@ class OnLanggraph(Runtime):
             yield
 
     def _model(self) -> Any:
-        """With the bound on the gap between chunks switched off, as its error message offers.
+        """Return the model, with its bound on the gap between chunks off, as its error offers.
 
-        It is made of ``asyncio.wait_for``, which on Python 3.11 loses a cancellation that comes
+        The bound uses ``asyncio.wait_for``, which on Python 3.11 loses a cancellation that comes
         together with a chunk: the stream then went on to its end, in most trials.
         """
         return ChatOpenAI(
@@ -213,7 +213,7 @@ class OnLanggraph(Runtime):
             return int((await found.fetchone())["size"])
 
     def _stepper(self, count: int, shape: str, run: str = "") -> Any:
-        """A node that is done so many times, and one after it which waits to be let through."""
+        """Return a graph of a node that is done so many times, and one after it that waits."""
 
         async def step(state: Any) -> dict[str, Any]:
             text = f"{state['n']:06}{tools.PAYLOAD}"

@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 from typing_extensions import override
@@ -26,31 +26,37 @@ from midflight.kernel.record import Limits
 from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 from midflight.models.openai import OpenAIModel
-from midflight.run import Agent, Run
-from midflight.tools.base import Done, NotDone, Performed, Tool, tool
+from midflight.run import Agent, Mode, Run
+from midflight.tools.base import Done, EffectRecord, NotDone, Tool, tool
 
 
-def _undo(about: Performed) -> None:
+def _undo(about: EffectRecord) -> None:
     tools.unmake(about.kwargs["item"])
 
 
-def _check(about: Performed) -> Done | NotDone:
-    """Whether it has happened is asked of the world: here the ledger."""
+def _check(about: EffectRecord) -> Done | NotDone:
+    """Ask the world, which is the ledger here, whether an effect has happened."""
     key = about.kwargs["item"]
     return Done(f"{key} is done") if tools.link.has_acted(key) else NotDone()
 
 
+LEDGER_S: Final = 0.25  # the ledger is on this machine, and acts as soon as it is told
+
 TOOLS: list[Tool] = [
-    tool(effect="once", name="act", check=_check)(tools.act),
-    tool(effect="once", name="make", check=_check, undo=_undo)(tools.make),
-    tool(effect="once", name="hold", check=_check, runs="process")(tools.hold),
-    tool(effect="once", name="spawn", check=_check, runs="process")(tools.spawn_and_wait),
+    tool(effect="once", name="act", check=_check, settles_within=LEDGER_S)(tools.act),
+    tool(effect="once", name="make", check=_check, settles_within=LEDGER_S, undo=_undo)(tools.make),
+    tool(effect="once", name="hold", check=_check, settles_within=LEDGER_S, runs="process")(
+        tools.hold
+    ),
+    tool(effect="once", name="spawn", check=_check, settles_within=LEDGER_S, runs="process")(
+        tools.spawn_and_wait
+    ),
     tool(effect="read", name="look")(tools.look),
 ]
 
 
 @tool(effect="write", name="note-down")
-async def note_down(text: str, idempotency_key: str) -> str:
+async def note_down(text: str, idempotency_key: str = "") -> str:
     """A step that does nothing but be durable."""
     return text
 
@@ -64,7 +70,7 @@ class OnMidflight(Runtime):
 
     keeps: ClassVar[str] = "runs.db*"
 
-    def __init__(self, folder: Path, model_url: str, mode: str) -> None:
+    def __init__(self, folder: Path, model_url: str, mode: Mode) -> None:
         super().__init__(folder, model_url)
         self._mode = mode
         if mode == "boundary":
@@ -129,7 +135,7 @@ class OnMidflight(Runtime):
 
     @override
     async def take_up(self, run: str) -> None:
-        """Nothing to do: whoever opens the store takes up what has no driver."""
+        """Do nothing: the process that opens the store takes up the runs without a driver."""
 
     @override
     async def send(self, run: str, text: str) -> None:
@@ -154,7 +160,7 @@ class OnMidflight(Runtime):
 
     @override
     async def syncs(self) -> str:
-        """Of every connection to its file that may write, whoever holds it."""
+        """Return the settings of all connections to its file that may write."""
         found = set()
         for db in [one for one in gc.get_objects() if isinstance(one, sqlite3.Connection)]:
             file = db.execute("PRAGMA database_list").fetchone()[2]
@@ -188,9 +194,10 @@ def _id(run: str) -> str:
 
 
 def _key(noun: str) -> str:
-    """A step of the assistant is called *tool: first argument*."""
+    """Return the item of a step, which the assistant calls *tool: first argument*."""
     return noun.rpartition(": ")[2]
 
 
 if __name__ == "__main__":
-    stage.serve(lambda folder, url: OnMidflight(folder, url, sys.argv[3]))
+    mode: Mode = "boundary" if sys.argv[3] == "boundary" else "immediate"
+    stage.serve(lambda folder, url: OnMidflight(folder, url, mode))

@@ -1,4 +1,4 @@
-"""The verbs of an adapter, and who carries them out in the process of the runtime under test.
+"""The verbs of an adapter, and the loop that carries them out in the runtime's process.
 
 Plain Python alone, as ``tools`` is: it runs in the environment of each runtime.
 """
@@ -24,14 +24,14 @@ class NotOffered(Exception):
 
 
 class Runtime:
-    """What an adapter implements, of it only what its runtime offers.
+    """The verbs that an adapter implements, as far as its runtime offers them.
 
     A verb returns when the runtime's own API says that it is so: ``stop`` when the stop is
     acknowledged, ``ended`` when the run is said to be over, ``pause`` when it is said to be paused.
     """
 
     offers: frozenset[str] = frozenset()
-    """Of: stop, pause, send, crash, again, undo, receipt, stale, switch, steps."""
+    """Some of: stop, pause, send, crash, again, undo, receipt, stale, switch, steps."""
 
     keeps: ClassVar[str] = "*.db*"
     """The files in its folder that hold its runs."""
@@ -49,7 +49,7 @@ class Runtime:
         raise NotOffered
 
     async def stop(self, run: str) -> list[str]:
-        """Stop it: give the keys that the answer lists as in flight."""
+        """Stop a run; return the keys that the answer lists as in flight."""
         raise NotOffered
 
     async def ended(self, run: str) -> None:
@@ -77,11 +77,11 @@ class Runtime:
         raise NotOffered
 
     async def asks(self, run: str) -> bool:
-        """Whether the run waits for a person's answer."""
+        """Return whether the run waits for a person's answer."""
         raise NotOffered
 
     async def receipt(self, run: str) -> dict[str, str]:
-        """What the runtime says became of each effect."""
+        """Return the outcome of each effect, by its key, as the runtime tells it."""
         raise NotOffered
 
     async def steps(self, runs: int, count: int, shape: str) -> None:
@@ -93,15 +93,15 @@ class Runtime:
         raise NotOffered
 
     async def regrow(self, run: str, count: int, shape: str) -> None:
-        """In a new process: go on with that run to its next step, which tells the ledger."""
+        """Go on with that run in a new process, to its next step, which tells the ledger."""
         raise NotOffered
 
     async def syncs(self) -> str:
-        """How the connections that it writes by are set, asked of the database itself."""
+        """Return the settings of the connections that it writes by, as the database tells them."""
         raise NotOffered
 
     async def size(self) -> int:
-        """Bytes on disk of all that it keeps, with what is still in a log beside it."""
+        """Return the bytes on disk of all that it keeps, with what is still in a log beside it."""
         return sum(file.stat().st_size for file in self.folder.glob(self.keeps))
 
 
@@ -111,7 +111,7 @@ TELLS = {
     "pause": ("pressed", "paused"),
     "resume": ("resumed", ""),
 }
-"""What the ledger is told before and after a verb, by the process that has called it."""
+"""A verb -> the words that the runtime's process tells the ledger before and after it."""
 
 
 class Commands:
@@ -122,7 +122,7 @@ class Commands:
         self._answers = answers
 
     async def listen(self) -> None:
-        """Until the input ends, which is also when whoever started us dies."""
+        """Carry out commands until the input ends, as it also does when the parent process dies."""
         lines = asyncio.StreamReader(limit=1 << 24)
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
@@ -174,7 +174,7 @@ class Tasks:
 
 
 async def together(works: Iterable[Any]) -> None:
-    """All at once, to the end of the last."""
+    """Run all at once, to the end of the last."""
     async with asyncio.TaskGroup() as tasks:
         for work in works:
             tasks.create_task(work)

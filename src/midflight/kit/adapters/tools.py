@@ -23,10 +23,10 @@ MARK = "MIDFLIGHT_KIT_RUN"
 """The variable by which processes of a run are found, wherever they have gone."""
 
 CHILDREN = "sleep 60 & setsid sh -c 'echo there; exec sleep 60 >&-' & sleep {seconds}"
-"""One has left the group, and says so: whoever is stopped then has processes to end."""
+"""Starts processes; one leaves the group and says so, so that a stop has processes to end."""
 
 PAYLOAD = "x" * 194
-"""With its number before it, what a durable step keeps: 200 bytes."""
+"""The text that a durable step keeps; with its number before it, it has 200 bytes."""
 
 
 class Link:
@@ -40,7 +40,7 @@ class Link:
         self._ask(f"{what} {about} {more}".rstrip())
 
     def has_acted(self, key: str) -> bool:
-        """Ask the world whether a thing was done."""
+        """Ask the ledger whether a thing was done."""
         return self._ask(f"? {key}") == b"1"
 
     def _ask(self, line: str) -> bytes:
@@ -144,9 +144,9 @@ def _marked(item: str) -> dict[str, str]:
 
 
 def run_of(item: str) -> str:
-    """The run that an item belongs to."""
+    """Return the run that an item belongs to."""
     return item.partition("/")[0]
 
 
 TOOLS = (act, make, hold, spawn, look)
-"""What every agent is given."""
+"""The tools that every agent is given."""

@@ -22,6 +22,30 @@ SELECT at, failed FROM append_batch(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18
 )
 
+-- name: append_audited
+-- The same with the record of what is appended, in one round trip.
+WITH audited AS (
+    INSERT INTO audit (id, record) VALUES ($19, $20) ON CONFLICT (id) DO NOTHING
+)
+SELECT at, failed FROM append_batch(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18
+)
+
+-- name: insert_audit
+INSERT INTO audit (id, record) SELECT * FROM unnest($1::text[], $2::text[])
+ON CONFLICT (id) DO NOTHING
+
+-- name: chain_audit
+SELECT audit_chain($1)
+
+-- name: audit_head
+SELECT number, digest FROM audit WHERE number IS NOT NULL ORDER BY number DESC LIMIT 1
+
+-- name: audit_page
+-- As bytes: the digest is over the bytes that are there.
+SELECT number, previous, digest, convert_to(record, 'UTF8')
+FROM audit WHERE number > $1 ORDER BY number LIMIT $2
+
 -- name: examine
 -- Why an append failed, as of one moment: done before, or decided on another head.
 SELECT

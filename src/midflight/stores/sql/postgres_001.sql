@@ -289,10 +289,11 @@ BEGIN
 END $$;
 
 
--- Of runs that are to go, those that one was forked from which is not to go. A fork is on the thread
--- of its source, and reads it as often as it is driven. What an input says about forks can keep a run
--- and can lose none; most first events name no fork, and are not compared with each of the runs.
-CREATE FUNCTION sources_needed(going text[]) RETURNS text[] LANGUAGE sql VOLATILE
+-- Of runs that are to go, those that a run which stays still needs: one that was forked from them, or
+-- one that has begun them. A fork is on the thread of its source, and reads it as often as it is
+-- driven. What an input says about forks can keep a run and can lose none; most first events name no
+-- fork, and are not compared with each of the runs.
+CREATE FUNCTION still_needed(going text[]) RETURNS text[] LANGUAGE sql VOLATILE
 RETURN ARRAY(
     WITH forks AS MATERIALIZED (
         SELECT fork.journal, fork.thread, first.body FROM journals AS fork
@@ -307,6 +308,10 @@ RETURN ARRAY(
         WHERE forks.thread = source.thread AND forks.journal <> ALL (going)
             AND strpos(forks.body, '"fork_of":"' || source.journal || '"') > 0
     )
+    UNION
+    SELECT child.journal FROM journals AS child
+    JOIN journals AS parent ON parent.journal = child.parent
+    WHERE child.journal = ANY (going) AND parent.journal <> ALL (going)
 );
 
 
@@ -337,8 +342,8 @@ BEGIN
         );
         EXIT WHEN page = '{}';
         after := page[cardinality(page)];
-        LOOP  -- under lock: one may just have been forked, or be the source of one that stays
-            needed := sources_needed(page);
+        LOOP  -- under lock: one may just have been forked, or be needed by one that stays
+            needed := still_needed(page);
             EXIT WHEN needed = '{}';
             page := ARRAY(SELECT p FROM unnest(page) AS p WHERE p <> ALL (needed));
         END LOOP;

@@ -119,6 +119,13 @@ JOIN events AS first ON first.journal = fork.journal AND first.position = 1
 WHERE fork.kind = 'run' AND fork.thread IN (SELECT value FROM json_each(?))
     AND instr(first.body, '"fork_of":"') AND json_valid(first.body)
 
+-- name: begun_by_others
+-- Of these runs those that another run has begun which is still there, and by which.
+SELECT child.parent, child.journal
+FROM journals AS child
+JOIN journals AS parent ON parent.journal = child.parent
+WHERE child.journal IN (SELECT value FROM json_each(?))
+
 -- name: idle_threads
 SELECT journal FROM journals AS t
 WHERE kind = 'thread' AND open_questions = 0 AND updated_at < ?
@@ -136,3 +143,17 @@ DELETE FROM blob_uses WHERE journal = ?
 
 -- name: delete_unused_blobs
 DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM blob_uses AS u WHERE u.hash = blobs.hash)
+
+-- name: insert_audit
+INSERT INTO audit (number, id, previous, digest, record) VALUES (?, ?, ?, ?, ?)
+
+-- name: audit_known
+SELECT id FROM audit WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: audit_head
+SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1
+
+-- name: audit_page
+-- As bytes: the digest is over the bytes that are there.
+SELECT number, previous, digest, CAST(record AS BLOB)
+FROM audit WHERE number > ? ORDER BY number LIMIT ?

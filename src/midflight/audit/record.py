@@ -1,0 +1,99 @@
+"""A record of the audit: who did what, from where, to what, and how it came out.
+
+It holds names, ids, numbers and lengths. Texts that people write and values that they give are in
+the journals; none of them, and no secret, is copied here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from midflight.audit.visit import current_visit
+
+DONE: Final = "done"
+NOTHING: Final = "nothing"  # there was nothing to stop, to release or to remove
+REPEATED: Final = "repeated"  # it was done before under this key; nothing was changed
+REFUSED: Final = "refused"
+FAILED: Final = "failed"
+UNKNOWN: Final = "unknown"  # whether it was done could not be learned
+OUTCOMES: Final = (DONE, NOTHING, REPEATED, REFUSED, FAILED, UNKNOWN)
+
+LONGEST: Final = 200  # characters of a name; what is longer is cut, and ends with …
+
+Fact = str | int | float | bool
+
+
+class Actor(Protocol):
+    """The caller as a verb names it: see ``Who``."""
+
+    @property
+    def by(self) -> str:
+        """Their name."""
+
+    @property
+    def role(self) -> str:
+        """Their role, which says what they may do."""
+
+    @property
+    def channel(self) -> str:
+        """The front door that they use."""
+
+
+class Deed(Struct, frozen=True, kw_only=True):
+    """Something to be recorded. No two have the same ``id``: a repeated one is recorded once."""
+
+    id: str
+    action: str
+    target: str = ""
+    by: str = ""
+    role: str = ""
+    door: str = ""
+    address: str = ""
+    outcome: str = DONE
+    why: str = ""
+    about: Mapping[str, Fact] = {}
+
+
+def deed(
+    action: str,
+    target: str = "",
+    *,
+    id: str,  # noqa: A002 - the name that it has in a Deed
+    who: Actor | None = None,
+    **more: Any,
+) -> Deed:
+    """Return a deed of the caller of this moment, or of ``who`` where a verb names somebody."""
+    visit = current_visit()
+    return Deed(
+        id=id,
+        action=action,
+        target=target,
+        by=who.by if who is not None else visit.by,
+        role=str(who.role) if who is not None else visit.role,
+        door=visit.door or (who.channel if who is not None else visit.home),
+        address=visit.address,
+        **more,
+    )
+
+
+def body_of(done: Deed, at: float) -> bytes:
+    """Return the bytes of a record: ASCII, JSON with its keys in order and no spaces."""
+    fields: dict[str, Any] = msgspec.structs.asdict(done)
+    about = {_short(name): _fact(value) for name, value in fields.pop("about").items()}
+    named = {name: _short(value) for name, value in fields.items()}
+    fields = {"at": at, "about": about, **named}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _fact(value: Any) -> Fact:
+    return value if isinstance(value, bool | int | float) else _short(value)
+
+
+def _short(value: object) -> str:
+    text = str(value).encode("utf-8", "replace").decode()
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,0 +1,166 @@
+"""``Client``: starts runs and controls them, and hands out a handle for each run, thread, question.
+
+``midflight.open`` gives a client for the runs of a store that this program opens, and drives them
+here. ``midflight.connect`` gives one for the runs of a server. Both are of the same type.
+
+A request is in the journal before it is acknowledged, with the actor who asked. A verb answers with
+an ``Ack``: the position of the request in the journal. From there it is applied or superseded,
+which ``RunHandle.applied`` waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, overload
+
+from typing_extensions import TypeVar
+
+from midflight.control import local
+from midflight.engines.crew import DRAIN_S
+from midflight.handles import Controls, RunHandle, ThreadHandle
+from midflight.kernel.decide import Switch
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Limits
+from midflight.kernel.record import Who as Actor
+from midflight.run import Agent
+from midflight.stores.base import Killing, Query, Row
+
+T = TypeVar("T", default=Any)
+
+
+class Client:
+    """Starts runs, lists them and hands out handles; ``kill`` is the operator's switch.
+
+    ``actor`` is the person or program in whose name requests are recorded. Over HTTP the token
+    says that, and an actor is refused.
+    """
+
+    def __init__(self, controls: Controls, actor: Actor | None = None) -> None:
+        self.controls = controls
+        self.actor = actor
+
+    def acting_for(self, actor: Actor) -> Client:
+        """Return a client for the same runs whose requests are recorded in another name."""
+        return Client(self.controls, actor)
+
+    @overload
+    async def start(
+        self,
+        agent: Agent[T],
+        brief: str,
+        *,
+        input: Any = None,
+        thread: str = "",
+        limits: Limits | None = None,
+        title: str = "",
+        key: str = "",
+    ) -> RunHandle[T]: ...
+
+    @overload
+    async def start(
+        self,
+        agent: str,
+        brief: str,
+        *,
+        input: Any = None,
+        thread: str = "",
+        limits: Limits | None = None,
+        title: str = "",
+        key: str = "",
+    ) -> RunHandle: ...
+
+    async def start(
+        self,
+        agent: Agent | str,
+        brief: str,
+        *,
+        input: Any = None,  # noqa: A002 - the plain word for it
+        thread: str = "",
+        limits: Limits | None = None,
+        title: str = "",
+        key: str = "",
+    ) -> RunHandle:
+        """Start a run. Repeated under the same key by the same actor it returns the same run.
+
+        ``brief`` is what the run is to do, in words; ``input`` is plain data for its function.
+        """
+        options = {"input": input, "thread": thread, "limits": limits, "title": title, "key": key}
+        return RunHandle(self, await self.call("start", agent, brief, **options))
+
+    def run(self, id: str) -> RunHandle:  # noqa: A002 - the plain word for it
+        """Return a handle for a run. Nothing is looked up until the handle is used."""
+        return RunHandle(self, id)
+
+    def thread(self, id: str) -> ThreadHandle:  # noqa: A002 - the plain word for it
+        """Return a handle for a thread. Nothing is looked up until the handle is used."""
+        return ThreadHandle(self, id)
+
+    async def runs(
+        self,
+        *,
+        phases: Iterable[Phase] = (),
+        thread: str = "",
+        agent: str = "",
+        search: str = "",
+        before: str = "",
+        limit: int = 100,
+    ) -> list[Row]:
+        """List runs, newest first; ``before`` is the id at which the last page ended."""
+        return await self.controls.runs(
+            Query(
+                phases=tuple(phases),
+                thread=thread,
+                agent=agent,
+                search=search,
+                before=before,
+                limit=limit,
+            )
+        )
+
+    async def kill(self, scope: str, *, reason: str = "") -> Killing:
+        """Stop everything in a scope at once. When this returns it has stopped.
+
+        ``scope`` is ``all``, ``agent:NAME`` or ``thread:ID``. Nothing is undone or saved, and
+        nothing begins there until the scope is released.
+        """
+        killing: Killing = await self.call("kill", scope, reason=reason)
+        return killing
+
+    async def release(self, scope: str) -> bool:
+        """Take a kill switch back. Return False if it was not on."""
+        return bool(await self.call("release", scope))
+
+    async def switches(self) -> list[Switch]:
+        """List the kill switches that are on."""
+        return await self.controls.switches()
+
+    async def call(self, verb: str, *given: Any, **options: Any) -> Any:
+        """Have a verb done in the name of this client's actor."""
+        if self.actor is not None:
+            options["who"] = self.actor
+        return await getattr(self.controls, verb)(*given, **options)
+
+
+@asynccontextmanager
+async def open(  # noqa: A001 - always written midflight.open
+    address: str | Path,
+    *,
+    agents: Sequence[Agent] = (),
+    workdir: str | Path = ".midflight",
+    drain_s: float = DRAIN_S,
+    signals: bool = False,
+    actor: Actor | None = None,
+) -> AsyncIterator[Client]:
+    """Open a store, drive the runs of these agents in this process, and control them.
+
+    With ``signals=True`` SIGTERM, SIGINT and SIGHUP (its terminal has closed) end the block in good
+    order: nothing further is claimed, runs are held, steps in flight have ``drain_s`` seconds to
+    end, and the program goes on behind the block. The next start takes the runs up again. A second
+    SIGTERM or SIGINT ends the process at once, which is as safe as a crash.
+    """
+    async with local(
+        address, *agents, workdir=workdir, drain_s=drain_s, signals=signals
+    ) as control:
+        yield Client(control, actor)

@@ -1,0 +1,210 @@
+"""The journal client: the only way from a driver to the store.
+
+A driver appends, submits and reads through it. While the store is busy, full, read-only or out of
+reach, the client waits and repeats the call under the same append id: nothing is lost, and nothing
+is written twice. All other errors of the store are raised at once: waiting would not mend them.
+
+The wait has no bound of its own. It ends with the task that waits, and therefore with the driver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+import anyio
+
+from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from midflight.kernel.machine import State
+from midflight.kernel.record import Recorded
+from midflight.stores.base import PAGE, Append, Committed, Query, Row, Store, Submit, Watch
+from midflight.stores.voices import Voices
+
+TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)
+"""Errors that somebody may mend while a driver waits. Read-only: after a switch-over a driver may
+reach a server that is not the primary yet."""
+
+AGAIN_S: Final = 0.2  # between two tries; each try already has the store's own patience
+SAY_S: Final = 10.0  # between two warnings that runs wait for the store
+NOTHING: Final = Committed(())
+log: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Renew = Callable[[Append, bool], Append | None]
+"""Called before an append is repeated, with the append and whether it may have been written.
+
+It returns the append to send now, under the same id, or None to give up.
+"""
+
+
+def never() -> bool:
+    """Give up under no condition."""
+    return False
+
+
+def unchanged(decision: Append, _unsure: bool) -> Append:
+    """Repeat an append as it is."""
+    return decision
+
+
+class Waits:
+    """The runs of one process that wait for the store. One warning every 10 s tells of them all."""
+
+    __slots__ = ("_runs", "_said_at")
+
+    def __init__(self) -> None:
+        self._runs: set[str] = set()  # that had to wait since the last warning
+        self._said_at = float("-inf")
+
+    def tell(self, run: str, error: StoreError) -> None:
+        """Say that runs wait, and why, unless that was said a moment ago."""
+        self._runs.add(run)
+        now = anyio.current_time()
+        if now - self._said_at < SAY_S:
+            return
+        others = len(self._runs) - 1
+        who = f"Run {run} and {others} more wait" if others else f"Run {run} waits"
+        about = {"action": "store_awaited", "run": run, "runs": others + 1, "error": str(error)}
+        words = "%s for the store and will go on when it answers. The store says: %s"
+        log.warning(words, who, error, extra=about)
+        self._said_at = now
+        self._runs.clear()
+
+
+class JournalClient:
+    """The store as the driver of one run sees it."""
+
+    __slots__ = ("_run", "_store", "_waits")
+
+    def __init__(self, store: Store, run: str, waits: Waits | None = None) -> None:
+        self._store = store
+        self._run = run
+        self._waits = waits or Waits()
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────
+
+    async def append(self, decision: Append, renew: Renew = unchanged) -> Committed:
+        """See ``Store.append``. Returns ``NOTHING`` if ``renew`` gives up."""
+        unsure = False
+        while True:
+            try:
+                return await self._store.append(decision)
+            except TROUBLE as error:
+                unsure |= error.unsure
+                await self.wait(error)
+            renewed = renew(decision, unsure)
+            if renewed is None:
+                return NOTHING
+            decision = renewed
+
+    async def submit(self, request: Submit, unless: Callable[[], bool] = never) -> Committed:
+        """See ``Store.submit``. Returns ``NOTHING`` if ``unless`` is true before a repetition.
+
+        Whether an abandoned request was written is then not known: the journal shows it.
+        """
+        return await self._patiently(lambda: self._store.submit(request), unless, NOTHING)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────
+
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
+        """See ``Store.read``."""
+        return await self._patiently(lambda: self._store.read(journal, after, limit))
+
+    async def load(self, journal: str) -> State:
+        """See ``Store.load``."""
+        return await self._patiently(lambda: self._store.load(journal))
+
+    async def rows(self, query: Query) -> list[Row]:
+        """See ``Store.rows``."""
+        return await self._patiently(lambda: self._store.rows(query))
+
+    async def row(self, journal: str) -> Row:
+        """See ``Store.row``."""
+        return await self._patiently(lambda: self._store.row(journal))
+
+    async def blob(self, digest: str) -> bytes:
+        """See ``Store.blob``."""
+        return await self._patiently(lambda: self._store.blob(digest))
+
+    async def now(self) -> float:
+        """See ``Store.now``."""
+        return await self._patiently(self._store.now)
+
+    @asynccontextmanager
+    async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[PatientWatch]:
+        """See ``Store.watch``. Reading what was missed is repeated like every other read."""
+        async with self._store.watch(cursors) as watch:
+            yield PatientWatch(watch, self)
+
+    @property
+    def voices(self) -> Voices:
+        """See ``Store.voices``. They are in this process, so nothing can be away."""
+        return self._store.voices
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────
+
+    async def _patiently(
+        self,
+        call: Callable[[], Awaitable[T]],
+        unless: Callable[[], bool] = never,
+        given_up: T | None = None,
+    ) -> T:
+        while True:
+            try:
+                return await call()
+            except TROUBLE as error:
+                await self.wait(error)
+            if given_up is not None and unless():
+                return given_up
+
+    async def wait(self, error: StoreError) -> None:
+        """Wait a moment, because the store has this trouble."""
+        self._waits.tell(self._run, error)
+        await anyio.sleep(AGAIN_S)
+
+
+class PatientWatch:
+    """A ``Watch`` that survives a store that cannot be read for a while.
+
+    What it has not read yet stays missing in the watch below, which reads it at the next try.
+    """
+
+    __slots__ = ("_client", "_watch")
+
+    def __init__(self, watch: Watch, client: JournalClient) -> None:
+        self._watch = watch
+        self._client = client
+
+    async def __aiter__(self) -> AsyncIterator[Recorded]:
+        while True:
+            try:
+                async for record in self._watch:
+                    yield record
+            except TROUBLE as error:
+                await self._client.wait(error)
+
+    def add(self, journal: str, after: int) -> None:
+        """See ``Watch.add``."""
+        self._watch.add(journal, after)
+
+    def ready(self) -> list[Recorded]:
+        """See ``Watch.ready``."""
+        return self._watch.ready()
+
+    def tap(
+        self, hear: Callable[[Recorded], None], behind: Callable[[], None] | None = None
+    ) -> None:
+        """See ``Watch.tap``."""
+        self._watch.tap(hear, behind)
+
+    async def catch_up(self) -> None:
+        """See ``Watch.catch_up``."""
+        while True:
+            try:
+                await self._watch.catch_up()
+            except TROUBLE as error:
+                await self._client.wait(error)
+            else:
+                return

@@ -1,0 +1,206 @@
+"""Connections of people who have not shown who they are: how many, and for how long.
+
+A connection is *pending* until a request has come in whole, and again once it is answered. Pending
+connections are bounded in number, for one address and in all. Where the bound is reached the
+oldest pending one is dropped for the new one. So a client that only holds connections loses them,
+and a request that is sent at once, such as a kill, gets through, also from the same address.
+
+A request that is being answered, such as a stream of events, is not pending and never dropped here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter
+from typing import Any, Final, Protocol
+
+import h11
+from msgspec import Struct
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from midflight.overriding import override
+
+HEAD_S: Final = 10.0  # from the first byte of a request to the end of its head
+BODY_S: Final = 20.0  # and from there to the end of its body
+READ_MAX: Final = 16 * 1024  # bytes at once: what is read of strangers is kept for a while
+FILES_WANTED: Final = 16_384
+LATE: Final = (
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n%s"
+)
+TOLD: Final = (
+    b'{"error":"too_slow","message":"the request did not come in time. Nothing was changed.",'
+    b'"changed":false}'
+)
+
+
+class Room(Struct, frozen=True):
+    """The number of connections that may be pending, in all and for one address."""
+
+    in_all: int = 512
+    an_address: int = 256
+
+
+def make_room() -> Room:
+    """Let the process open as many files as it may, and keep three quarters for what is known."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(hard, FILES_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    if soft == resource.RLIM_INFINITY:
+        return Room()
+    in_all = max(16, min(Room().in_all, soft // 4))
+    return Room(in_all, max(8, in_all // 2))
+
+
+class Held(Protocol):
+    """A connection that can be pending."""
+
+    @property
+    def address(self) -> str:
+        """From where it came."""
+
+    def drop(self) -> None:
+        """Hang up."""
+
+
+class Pending:
+    """The connections that are pending, the oldest first."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._held: dict[Held, str] = {}
+        self._of_address: Counter[str] = Counter()
+        self.dropped = 0
+
+    def add(self, connection: Held) -> None:
+        """Count a connection, as the newest; drop the oldest where there is no room."""
+        self.discard(connection)
+        address = connection.address
+        if self._of_address[address] >= self._room.an_address:
+            self._drop_oldest(address)
+        elif len(self._held) >= self._room.in_all:
+            self._drop_oldest(max(self._of_address, key=self._of_address.__getitem__))
+        self._held[connection] = address
+        self._of_address[address] += 1
+
+    def ensure(self, connection: Held) -> None:
+        """Count a connection unless it is counted."""
+        if connection not in self._held:
+            self.add(connection)
+
+    def discard(self, connection: Held) -> None:
+        """Stop counting a connection."""
+        address = self._held.pop(connection, None)
+        if address is not None:
+            self._of_address[address] -= 1
+            if not self._of_address[address]:
+                del self._of_address[address]
+
+    def _drop_oldest(self, address: str) -> None:
+        oldest = next(one for one, whose in self._held.items() if whose == address)
+        self.discard(oldest)
+        self.dropped += 1
+        oldest.drop()
+
+
+class GuardedProtocol(H11Protocol):
+    """HTTP with deadlines for heads and bodies, and connections that are counted while pending."""
+
+    pending: Pending
+    head_s = HEAD_S
+    body_s = BODY_S
+
+    def __init__(self, *args: Any, has_request: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._has_request = has_request  # it lies there and will be read at once
+        self._deadline: asyncio.TimerHandle | None = None
+        self._receives = ""  # "", "head" or "body"
+        self._upgraded = False
+
+    @property
+    def address(self) -> str:
+        """From where it came."""
+        return self.client[0] if self.client else ""
+
+    def drop(self) -> None:
+        """Hang up at once."""
+        self.transport.abort()
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count it from its first moment: one that sends nothing is pending, too."""
+        super().connection_made(transport)
+        if hasattr(transport, "max_size"):  # asyncio's own, which reads 256 kB otherwise
+            transport.max_size = READ_MAX
+        if not self._has_request:
+            self.pending.add(self)
+        self._expect("head", self.head_s)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        """Take in what came, and see how far the request is now."""
+        if not self._receives and self._is_between_requests():
+            self._expect("head", self.head_s)
+        super().data_received(data)
+        self._look()
+
+    @override
+    def on_response_complete(self) -> None:
+        """Count the connection as pending until the next request is here."""
+        self._expect("", 0)
+        if not self.transport.is_closing():
+            self.pending.add(self)
+        super().on_response_complete()
+        self._look()  # the next request may have come already
+
+    @override
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection over; the door has its say on it before it is accepted."""
+        self._upgraded = True
+        self._expect("", 0)
+        self.pending.discard(self)
+        super().handle_websocket_upgrade(event)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._expect("", 0)
+        self.pending.discard(self)
+        super().connection_lost(exc)
+
+    def _is_between_requests(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _look(self) -> None:
+        if self._upgraded or self.transport.is_closing():
+            return
+        if self._is_between_requests():
+            self.pending.ensure(self)
+        elif not self.cycle.more_body:
+            self._expect("", 0)
+            self.pending.discard(self)
+        else:
+            self.pending.ensure(self)
+            if self._receives != "body":
+                self._expect("body", self.body_s)
+
+    def _expect(self, what: str, within_s: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._receives = what
+        self._deadline = self.loop.call_later(within_s, self._end_late) if what else None
+
+    def _end_late(self) -> None:
+        if self._is_between_requests() or not self.cycle.response_started:
+            self.transport.write(LATE % (len(TOLD), TOLD))
+        self.transport.close()
+
+
+def guarded(room: Room, *, head_s: float = HEAD_S, body_s: float = BODY_S) -> type[GuardedProtocol]:
+    """Return the protocol of one server, with pending connections of its own."""
+    own = {"pending": Pending(room), "head_s": head_s, "body_s": body_s}
+    return type("Guarded", (GuardedProtocol,), own)
