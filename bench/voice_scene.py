@@ -11,7 +11,7 @@ import anyio
 from figures import ROOT
 
 from midflight.control import Control, local
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, agent
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.seams import Sink
@@ -24,7 +24,7 @@ LISTS, MEASURED = ROOT / "bench/voice", "held-out"
 BEFORE = "held-out-before"  # the list before, which nothing was chosen with either
 SEEDS = 80_000  # of the noise beside what is measured: others than those of the lists before
 PEOPLE = ("human:", "phone:")  # whose recordings say what they say
-ANN = Who("ann", channel="voice")
+ANN = Actor("ann", channel="voice")
 TALE = (
     "Here is the summary you asked for. Revenue has grown in every region this year. The largest "
     "share came from the enterprise plan. Churn was highest among trials in the second quarter, "
@@ -56,7 +56,7 @@ async def telling(
         control, teller, thread, who=ANN, engines=engines, sink=sink, show=shown.append
     ) as line:
         await anyio.sleep(0.02)
-        await control.start(teller, "Tell me", thread=thread, who=Who("bob"))
+        await control.start(teller, "Tell me", thread=thread, who=Actor("bob"))
         with anyio.fail_after(20):
             while line.taking.floor is not Floor.SPEAKING:  # noqa: ASYNC110 - nobody tells us
                 await anyio.sleep(0.01)

@@ -21,12 +21,12 @@ from midflight.kernel.fold import fold
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.preview import preview
 from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Event, Request, Who
+from midflight.kernel.record import Actor, Event, Request
 from midflight.kernel.state import RunState
 from midflight.stores.base import Append, Draft, Entry, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
 
-RUN, ANN = "r-tour", Who(by="ann", channel="terminal")
+RUN, ANN = "r-tour", Actor(by="ann", channel="terminal")
 COLOUR = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 DIM, BOLD, PLAIN = ("\033[2m", "\033[1m", "\033[0m") if COLOUR else ("", "", "")
 PACE_S = 0.25

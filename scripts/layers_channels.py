@@ -62,8 +62,8 @@ CHANNEL_MUTANTS = (
     Mutant(
         "channels: who may only look may only look",
         CHANNELS + "people.py",
-        "        return Who(by=called, role=role,",
-        "        return Who(by=called, role=Role.CONTROLLER,",
+        "        return Actor(by=called, role=role,",
+        "        return Actor(by=called, role=Role.CONTROLLER,",
         (PEOPLE,),
     ),
     Mutant(

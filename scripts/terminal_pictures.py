@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from midflight import Control, EffectRecord, Limits, Run, Who, agent, emit, local, spend, tool
+from midflight import Actor, Control, EffectRecord, Limits, Run, agent, emit, local, spend, tool
 from midflight.kernel.phases import Role
 from midflight.tui.app import MidflightApp
 
@@ -71,7 +71,7 @@ async def draw(app: MidflightApp, name: str) -> None:
 async def main() -> None:
     """Three places of one run."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    ann = Who(by="ann", role=Role.OPERATOR)
+    ann = Actor(by="ann", role=Role.OPERATOR)
     with tempfile.TemporaryDirectory() as folder:
         async with local("memory:", analyst, workdir=folder) as driver:
             control = Control(driver.store, driver._engine, who=ann)

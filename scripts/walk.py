@@ -35,7 +35,7 @@ import midflight
 from midflight import Client, Run, RunHandle, agent, tool
 from midflight.control import Control
 from midflight.engines import watchdog
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.stores import sqlite, sqlite_writer
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.room import RoomSink
@@ -303,7 +303,7 @@ async def wait(stage: Stage) -> Walk:
         async with (
             stage.run_at_work() as (run, thread),
             line_to(
-                controls, reader, thread, who=Who("ann"), engines=engines, sink=RoomSink()
+                controls, reader, thread, who=Actor("ann"), engines=engines, sink=RoomSink()
             ) as line,
         ):
             await ear.hears_a_word_on(line)

@@ -92,7 +92,7 @@ def _declared(name: str, schema: dict[str, Any]) -> str:
 
 def _left_out(name: str) -> bool:
     """Whether what has its usual value is left out of the JSON."""
-    return name in {"Limits", "Usage", "Who", "PatchOp"}
+    return name in {"Limits", "Usage", "Actor", "PatchOp"}
 
 
 def _comment(text: str) -> str:

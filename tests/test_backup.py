@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from midflight import Control, Run, Who, agent, local, open_store
+from midflight import Actor, Control, Run, agent, local, open_store
 from midflight.kernel.phases import Phase
 from stores.backends import postgres_server
 
@@ -33,7 +33,7 @@ async def test_a_run_goes_on_from_a_dump_of_its_schema(tmp_path: Path) -> None:
             assert (await Control(store).state(run)).phase is Phase.PAUSED
         async with local(other, asking, workdir=tmp_path) as control:
             (question,) = (await control.state(run)).questions
-            await control.answer(run, question, "this one", who=Who("ann"))
+            await control.answer(run, question, "this one", who=Actor("ann"))
             await control.resume(run)
             assert await control.result(run) == "this one"
 

@@ -271,7 +271,7 @@ def test_the_table_of_a_tools_options_is_what_the_source_takes_unless_it_is_told
 def test_the_public_names_are_these() -> None:
     assert all(hasattr(midflight, name) for name in midflight.__all__)
     assert set(midflight.__all__) == {
-        "Accepted",
+        "Ack",
         "Age",
         "Agent",
         "Answer",
@@ -310,7 +310,7 @@ def test_the_public_names_are_these() -> None:
         "TriageView",
         "Unclear",
         "Usage",
-        "Who",
+        "Actor",
         "agent",
         "connect",
         "emit",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from midflight.guards import Age, FileContent, Fingerprint, Guard, SqlRow
     from midflight.handles import QuestionHandle, RunHandle, ThreadHandle
     from midflight.kernel.phases import Phase, Role
-    from midflight.kernel.record import Limits, Usage, Who
+    from midflight.kernel.record import Actor, Limits, Usage
     from midflight.remote.connecting import connect
     from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, Step, agent
     from midflight.stores.base import Store
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Unclear, tool
     from midflight.tools.progress import emit, spend
     from midflight.tools.secret import Secret
-    from midflight.verbs.covering import Accepted
+    from midflight.verbs.covering import Ack
 
 _PLACES: Final = {
-    "Accepted": "midflight.verbs.covering",
+    "Ack": "midflight.verbs.covering",
     "Age": "midflight.guards",
     "Agent": "midflight.run",
     "Answer": "midflight.run",
@@ -77,7 +77,7 @@ _PLACES: Final = {
     "TriageView": "midflight.conversation",
     "Unclear": "midflight.tools.base",
     "Usage": "midflight.kernel.record",
-    "Who": "midflight.kernel.record",
+    "Actor": "midflight.kernel.record",
     "agent": "midflight.run",
     "connect": "midflight.remote.connecting",
     "emit": "midflight.tools.progress",
@@ -105,7 +105,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "Accepted",
+    "Ack",
+    "Actor",
     "Age",
     "Agent",
     "Answer",
@@ -144,7 +145,6 @@ __all__ = [
     "TriageView",
     "Unclear",
     "Usage",
-    "Who",
     "agent",
     "connect",
     "emit",

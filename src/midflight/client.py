@@ -22,8 +22,7 @@ from midflight.engines.crew import DRAIN_S
 from midflight.handles import Controls, RunHandle, ThreadHandle
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
-from midflight.kernel.record import Who as Actor
+from midflight.kernel.record import Actor, Limits
 from midflight.run import Agent
 from midflight.stores.base import Killing, Query, Row
 

@@ -1,7 +1,7 @@
 """``Control``: all that a person, a front door or a program can do to runs.
 
 A request is in the journal before it is acknowledged, with the actor who asked. The answer is an
-``Accepted``: the position of the request in the journal. From there it is applied or superseded,
+``Ack``: the position of the request in the journal. From there it is applied or superseded,
 which ``Control.applied`` waits for.
 """
 
@@ -27,7 +27,7 @@ from midflight.kernel.decide import Switch, check_reach
 from midflight.kernel.fold import fold
 from midflight.kernel.limits import NO_CAPS
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Limits, Request, Who
+from midflight.kernel.record import Actor, Limits, Request
 from midflight.kernel.state import Delivery, RunState
 from midflight.overriding import override
 from midflight.run import Agent
@@ -50,7 +50,7 @@ from midflight.stores.waiting import end_of, question_at, result_of, without_per
 from midflight.verbs import deliveries
 from midflight.verbs.asides import Asides
 from midflight.verbs.auditing import asked_for, audited, floods_of_callers, submitting, wrote_record
-from midflight.verbs.covering import Accepted, cover, offers, says
+from midflight.verbs.covering import Ack, cover, offers, says
 from midflight.verbs.driven import with_drivers
 from midflight.verbs.looking import Looking, cursors_of, scope_of
 from midflight.verbs.messages import Messages
@@ -58,9 +58,9 @@ from midflight.verbs.starting import Starting, Turn
 from midflight.verbs.telling import TAKEN_OF_RUNS, By, RunBy, refuse_unknown
 from midflight.verbs.todos import Todos
 
-__all__ = ["LIBRARY", "Accepted", "Control", "Turn", "local", "offers"]
+__all__ = ["LIBRARY", "Ack", "Control", "Turn", "local", "offers"]
 
-LIBRARY: Final = Who(by="library")
+LIBRARY: Final = Actor(by="library")
 
 
 class Control(Starting, Messages, Todos, Asides, Looking):
@@ -74,7 +74,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     store: Store
 
     def __init__(
-        self, store: Store, engine: Engine | None = None, *, who: Who = LIBRARY, ids: Ids = new_id
+        self, store: Store, engine: Engine | None = None, *, who: Actor = LIBRARY, ids: Ids = new_id
     ) -> None:
         self.store = store
         self._engine = engine or NoEngine()
@@ -119,7 +119,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         """
         return self.store.watch_live(cursors_of(watched, after))
 
-    async def applied(self, accepted: Accepted) -> Delivery:
+    async def applied(self, accepted: Ack) -> Delivery:
         """Wait until a verb was applied or superseded; a message until it was read or put off."""
         if accepted.run.startswith(THREAD_PREFIX):
             return await deliveries.settled(self.store, accepted.run, accepted.position)
@@ -134,7 +134,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
 
     @audited("pause")
-    async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
+    async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Ack:
         """Hold a run: nothing further starts, and what is in flight is ended or finishes.
 
         ``scope="tree"`` is the run with the background runs that it has begun, ``"this"`` it alone.
@@ -144,7 +144,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     @audited("resume")
-    async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
+    async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Ack:
         """Let a run go on where it was, with ``scope="tree"`` also background runs that were held.
 
         A run that was parked for another comes back, and the other is parked in its turn.
@@ -173,7 +173,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     @audited("redirect")
     async def redirect(
         self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Unpack[RunBy]
-    ) -> Accepted:
+    ) -> Ack:
         """Change course: ``text`` is the new brief. Finished work is kept.
 
         ``profile`` names another way of working, if the agent has some. A run that a person holds
@@ -192,7 +192,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     @audited("cancel")
     async def cancel(
         self, run: str, *, now: bool = False, scope: str = "tree", **by: Unpack[RunBy]
-    ) -> Accepted:
+    ) -> Ack:
         """Stop a run for good: abort, undo, save. The answer lists what is in flight.
 
         ``now=True`` skips the undoing. ``scope="this"`` leaves its background runs alone.
@@ -206,7 +206,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     @audited("answer")
-    async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Accepted:
+    async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Ack:
         """Answer an open question of the run, by its position. The first answer wins."""
         raw = Raw(plain_data("the answer", payload))
         is_open = question in (await self.state(run)).questions
@@ -221,7 +221,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     @audited("decline")
-    async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Accepted:
+    async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Ack:
         """Leave an open question unanswered for good: the run goes on without an answer."""
         return await self._ask(
             run,
@@ -233,7 +233,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     @audited("raise limits")
     async def raise_limits(
         self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Unpack[RunBy]
-    ) -> Accepted:
+    ) -> Ack:
         """Set new caps; a run that is held at a cap goes on.
 
         Caps that are not named stay as they are. ``no_caps=True`` takes all of them away.
@@ -247,21 +247,21 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     @audited("take over")
-    async def take_over(self, run: str, **by: Unpack[RunBy]) -> Accepted:
+    async def take_over(self, run: str, **by: Unpack[RunBy]) -> Ack:
         """Take a run into one's own hands: it holds, as at a pause, until it is handed back."""
         return await self._ask(
             run, "take over", lambda who, key: e.TakenOver(who=who, key=key), **by
         )
 
     @audited("hand back")
-    async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Accepted:
+    async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Ack:
         """Give a run back that a person had taken or was given; ``note`` is what it is told."""
         return await self._ask(
             run, "hand back", lambda who, key: e.HandedBack(who=who, key=key, note=note), **by
         )
 
     @audited("stop effect")
-    async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Accepted:
+    async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Ack:
         """Abort an effect in flight that a pause waits for; its outcome becomes unknown."""
         return await self._ask(
             run,
@@ -271,7 +271,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     @audited("undo")
-    async def undo(self, run: str, effects: Iterable[int] = (), **by: Unpack[RunBy]) -> Accepted:
+    async def undo(self, run: str, effects: Iterable[int] = (), **by: Unpack[RunBy]) -> Ack:
         """Undo effects of a run that has ended; all that can be, if none are named."""
         chosen = tuple(effects)
         return await self._ask(
@@ -282,12 +282,12 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     @audited("recover")
-    async def recover(self, run: str, **by: Unpack[RunBy]) -> Accepted:
+    async def recover(self, run: str, **by: Unpack[RunBy]) -> Ack:
         """Bring a run back that was killed. It comes back paused. Operators only."""
         return await self._ask(run, "recover", lambda who, key: e.Recovered(who=who, key=key), **by)
 
     @audited("kill")
-    async def kill(self, scope: str, *, who: Who, reason: str = "") -> Killing:
+    async def kill(self, scope: str, *, who: Actor, reason: str = "") -> Killing:
         """The operator's switch: when this returns, everything in scope has stopped.
 
         ``scope`` is ``all``, ``agent:NAME`` or ``thread:ID``. Nothing is undone or saved, and
@@ -300,7 +300,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         return killing
 
     @audited("release")
-    async def release(self, scope: str, *, who: Who) -> bool:
+    async def release(self, scope: str, *, who: Actor) -> bool:
         """Take a kill switch back: what is in scope may move again. False if it was not on."""
         scope_of(scope)
         released = await self.store.release(scope, self._asks(who))
@@ -321,13 +321,13 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         self,
         run: str,
         verb: str,
-        make: Callable[[Who, str], Request],
+        make: Callable[[Actor, str], Request],
         *,
-        who: Who | None = None,
+        who: Actor | None = None,
         key: str = "",
         expect: int | None = None,
         **unknown: Any,
-    ) -> Accepted:
+    ) -> Ack:
         """Record one verb over a run, and over its children where it covers them."""
         refuse_unknown(unknown, TAKEN_OF_RUNS)
         request = make(self._asks(who), key)
@@ -354,10 +354,10 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
             if journal.startswith(RUN_PREFIX):  # what follows may stand in the thread, too
                 await self._engine.ensure(journal)
-        accepted: Accepted = done.note
+        accepted: Ack = done.note
         return accepted if done.records else await self._first_answer(accepted)
 
-    async def _first_answer(self, known: Accepted) -> Accepted:
+    async def _first_answer(self, known: Ack) -> Ack:
         """Return the acknowledgement that the first request under this key got."""
         state = RunState(known.run)
         while state.head < known.position - 1:

@@ -25,7 +25,7 @@ from midflight.kernel.thread import Todo
 from midflight.overriding import override
 from midflight.stores.base import Query, Row
 from midflight.stores.waiting import Journals, question_at
-from midflight.verbs.covering import Accepted as Ack
+from midflight.verbs.covering import Ack
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line
 

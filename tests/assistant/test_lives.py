@@ -15,7 +15,7 @@ from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, say
 from midflight.run import Agent
@@ -26,7 +26,7 @@ from scenarios.stories import environment
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
 
-ANN = Who("ann")
+ANN = Actor("ann")
 PROGRAM = Path(__file__).parent / "mortal.py"
 
 

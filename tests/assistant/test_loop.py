@@ -15,7 +15,7 @@ from midflight.assistant import Profile, Profiles, assistant
 from midflight.errors import ModelBroken, ModelBusy, ModelRefused
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
 from midflight.run import Run, agent
@@ -25,7 +25,7 @@ from scenarios.company import events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
-ANN = Who("ann")
+ANN = Actor("ann")
 
 
 async def test_it_calls_tools_gives_their_results_to_the_model_and_says_its_last_words(

@@ -10,7 +10,7 @@ import pytest
 from assistant.conftest import Open
 from assistant.desk import last
 from midflight.assistant import Profile, assistant
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.models.scripted import ScriptedModel, call, say
 from midflight.tools.base import EffectName
 from midflight.tools.mcp import McpServer
@@ -18,7 +18,7 @@ from tools.processes import HERE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]
 
-ANN = Who("ann")
+ANN = Actor("ann")
 SERVER = str(HERE / "mcp_server.py")
 
 

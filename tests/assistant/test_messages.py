@@ -14,14 +14,14 @@ from assistant.conftest import Open
 from assistant.desk import Office, clerk, last, until
 from midflight.control import Control
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, call, call_all, say
 from scenarios.chat import until_chosen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
-ANN = Who("ann")
+ANN = Actor("ann")
 
 
 def triage(action: str, words: str = "On it.") -> Callable[[Prompt], Line]:

@@ -12,14 +12,14 @@ from assistant.desk import Office, clerk, last, until
 from midflight.assistant import Profile, Rules, assistant
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.kernel.state import Question
 from midflight.models.scripted import ScriptedModel, call, call_all, say
 from scenarios.chat import until_chosen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
-ANN, VERA = Who("ann"), Who("vera", Role.VIEWER)
+ANN, VERA = Actor("ann"), Actor("vera", Role.VIEWER)
 
 
 async def asked(control: Control, run: str) -> Question:

@@ -20,7 +20,7 @@ from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import Refused
 from midflight.kernel.phases import ENDS, Phase
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.kernel.thread import ThreadState
 from midflight.stores.memory import MemoryStore
 from models.standin import Request, StandIn, calls, says
@@ -28,7 +28,7 @@ from models.standin_wire import Answer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(240)]
 
-ANN = Who("ann")
+ANN = Actor("ann")
 INTERRUPTIONS = 250  # by each SDK
 VERBS = ("pause", "pause", "redirect", "message", "both", "cancel")
 NO_LIMITS = Limits()

@@ -18,7 +18,7 @@ from midflight.conversation import Message, Spoken, TriageView
 from midflight.errors import ModelRefused
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
 from midflight.tools.base import tool
@@ -27,7 +27,7 @@ from scenarios.company import events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
-ANN, VERA = Who("ann"), Who("vera", Role.VIEWER)
+ANN, VERA = Actor("ann"), Actor("vera", Role.VIEWER)
 
 
 def results(prompt: Prompt) -> list[str]:

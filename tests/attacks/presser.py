@@ -10,13 +10,13 @@ import asyncio
 import sys
 
 from midflight.control import Control
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.stores.opening import open_store
 
 
 async def main(address: str, name: str) -> None:
     async with open_store(address) as store:
-        control = Control(store, who=Who(by=name))
+        control = Control(store, who=Actor(by=name))
         while True:
             run = await control.start("clerk", "work")
             for press in (control.pause, control.resume, control.cancel):

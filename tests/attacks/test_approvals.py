@@ -19,7 +19,7 @@ from midflight.errors import StepFailed
 from midflight.executor import approval, values
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, Step, agent
 from midflight.stores.base import Store
 from midflight.tools.base import tool
@@ -192,7 +192,7 @@ async def test_a_question_of_an_earlier_release_is_answered_and_done(
 
 async def store_answer(store: Store, question: int) -> None:
     payload = msgspec.Raw(b'"approve"')
-    answer = e.QuestionAnswered(who=Who("ann"), question=question, payload=payload)
+    answer = e.QuestionAnswered(who=Actor("ann"), question=question, payload=payload)
     await ask(store, answer, RUN)
 
 

@@ -29,7 +29,7 @@ from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError, StoreFull
 from midflight.inputs import wall_clock
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.overriding import override
 from midflight.run import Run, agent
 from midflight.server import agui
@@ -46,8 +46,8 @@ from stores.programs import environment, next_line
 
 pytestmark = pytest.mark.anyio
 
-ANN, VERA = Who(by="ann", channel="library"), Who(by="vera", role=Role.VIEWER)
-OLGA = Who(by="olga", role=Role.OPERATOR)
+ANN, VERA = Actor(by="ann", channel="library"), Actor(by="vera", role=Role.VIEWER)
+OLGA = Actor(by="olga", role=Role.OPERATOR)
 SECRET = "the-words-that-nobody-else-reads"
 
 
@@ -129,7 +129,7 @@ def test_every_verb_that_says_who_asks_is_audited() -> None:
 
 @pytest.mark.parametrize("who", [ANN, VERA, OLGA], ids=["controller", "viewer", "operator"])
 async def test_every_verb_leaves_exactly_one_record_whatever_becomes_of_it(
-    driving: Open, who: Who
+    driving: Open, who: Actor
 ) -> None:
     async with driving(works) as control:
         run, since = await busy(control), Since(control.store)
@@ -230,7 +230,7 @@ async def test_runs_do_not_act_in_the_name_of_who_has_started_them(driving: Open
 
     @agent()
     async def meddler(run: Run) -> None:
-        await holder[0].send("t-other", "by myself", who=Who(by="meddler"))
+        await holder[0].send("t-other", "by myself", who=Actor(by="meddler"))
 
     async with driving(works, meddler) as control:
         holder.append(control)

@@ -10,14 +10,14 @@ import pytest
 
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from scenarios.conftest import Open
 from server.house import opened
 
 pytestmark = pytest.mark.anyio
 
-VERA, ANN, BOB = Who(by="vera", role=Role.VIEWER), Who(by="ann"), Who(by="bob")
+VERA, ANN, BOB = Actor(by="vera", role=Role.VIEWER), Actor(by="ann"), Actor(by="bob")
 T = "t-shared"
 
 
@@ -34,7 +34,7 @@ async def busy(control: Control) -> str:
 
 
 @pytest.mark.parametrize("first", [VERA, BOB], ids=["a viewer", "another controller"])
-async def test_a_stop_is_heard_whoever_has_used_its_key_before(driving: Open, first: Who) -> None:
+async def test_a_stop_is_heard_whoever_has_used_its_key_before(driving: Open, first: Actor) -> None:
     async with driving(works) as control:
         run = await busy(control)
         await control.send(T, "hello", who=first, key="agui:m-1")
@@ -91,11 +91,11 @@ async def test_runs_of_two_people_never_have_the_same_name(driving: Open) -> Non
     pairs = [("bob", "x-1"), ("bob-x", "1"), ("bob-x-1", ""), ("bob-", "x-1"), ("bob", "-x-1")]
     async with driving(works) as control:
         started = [
-            await control.start(works, "work", who=Who(by=name), key=key or "1")
+            await control.start(works, "work", who=Actor(by=name), key=key or "1")
             for name, key in pairs
         ]
         assert len(set(started)) == len(pairs)
-        assert await control.start(works, "work", who=Who(by="bob-x"), key="1") == started[1]
+        assert await control.start(works, "work", who=Actor(by="bob-x"), key="1") == started[1]
         for run in started:
             await control.cancel(run)
             await control.ended(run)

@@ -11,7 +11,7 @@ import pytest
 from midflight.control import Control
 from midflight.errors import InvalidRequest, NotAllowed
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.server.access import HERE, Access
 from midflight.server.app import create_app
@@ -33,8 +33,8 @@ async def test_who_is_named_like_a_role_has_no_more_right_than_their_own(driving
         run = await control.start(clerk, "work")
         question = (await asked(control, run)).position
         with pytest.raises(NotAllowed):
-            await control.answer(run, question, "yes", who=Who(by="operator"))
-        await control.answer(run, question, "yes", who=Who(by="olga", role=Role.OPERATOR))
+            await control.answer(run, question, "yes", who=Actor(by="operator"))
+        await control.answer(run, question, "yes", who=Actor(by="olga", role=Role.OPERATOR))
         await control.ended(run)
 
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from midflight.control import Control
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.server import agui
 from scenarios.conftest import Open
@@ -28,8 +28,8 @@ def said() -> dict[str, Any]:
     return {"threadId": "T", "runId": "X", "messages": [message]}
 
 
-def ann() -> Who:
-    return Who(by="ann")
+def ann() -> Actor:
+    return Actor(by="ann")
 
 
 def app_with(control: Control, **options: Any) -> FastAPI:

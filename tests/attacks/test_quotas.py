@@ -13,7 +13,7 @@ from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.remote.control import RemoteControl
 from midflight.run import Run, agent
 from midflight.server.live import Live
@@ -30,7 +30,7 @@ from server.house import PATIENT, opened
 
 pytestmark = pytest.mark.anyio
 
-ANN = Who(by="ann")
+ANN = Actor(by="ann")
 MB = 1024 * 1024
 LARGE = "x" * 250_000
 T = "t-1"

@@ -14,11 +14,11 @@ from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.stores.memory import MemoryStore
 
-ANN = Who("ann", Role.CONTROLLER, "paper:desk")
+ANN = Actor("ann", Role.CONTROLLER, "paper:desk")
 
 
 class Paper:

@@ -16,7 +16,7 @@ from channels.paper import ANN, LostAnswer, Paper, life, working
 from midflight.channels import Heard, Post
 from midflight.channels.shapes import Action, mark
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.models.scripted import call, say
 from midflight.overriding import override
 from midflight.run import Run, agent
@@ -302,7 +302,7 @@ async def test_who_may_only_look_begins_nothing_and_is_told_so(
     driving: Any, tmp_path: Path
 ) -> None:
     works, _, _ = clerk("first-viewer", [say("Never.")])
-    paper, eve = Paper(), Who("eve", Role.VIEWER, "paper:desk")
+    paper, eve = Paper(), Actor("eve", Role.VIEWER, "paper:desk")
 
     async with (
         driving(works) as control,
@@ -342,7 +342,7 @@ async def test_two_bots_of_one_agent_on_one_thread_tell_everything_once_each_and
     works, office = slow_clerk("both")
     left, right = Paper(), Paper()
     right.name = "slate"
-    bob = Who("bob", Role.CONTROLLER, "slate:wall")
+    bob = Actor("bob", Role.CONTROLLER, "slate:wall")
 
     async with (
         driving(works) as control,
@@ -407,7 +407,7 @@ async def test_a_chat_that_goes_on_with_a_thread_is_not_told_what_was_over_befor
     works, _, _ = clerk("old", script, office)
     here, there = Paper(), Paper()
     there.name = "slate"
-    bob = Who("bob", Role.CONTROLLER, "slate:wall")
+    bob = Actor("bob", Role.CONTROLLER, "slate:wall")
 
     async with (
         driving(works) as control,
@@ -437,12 +437,12 @@ async def test_another_chats_conversation_is_brought_here_by_an_operator_only(
         await board.hear("ann-alone", Heard("1", "first"), ANN)
         await until(lambda: "For you alone." in paper.text)
 
-        bob = Who("bob", Role.CONTROLLER, "paper:wall")
+        bob = Actor("bob", Role.CONTROLLER, "paper:wall")
         refused = await board.join("wall", "t-paper-ann-alone", bob)
         assert "needs the role operator. Nothing was changed." in refused.text
         assert board.memory("wall") is None
 
-        olga = Who("olga", Role.OPERATOR, "paper:wall")
+        olga = Actor("olga", Role.OPERATOR, "paper:wall")
         assert "goes on with" in (await board.join("wall", "t-paper-ann-alone", olga)).text
 
 

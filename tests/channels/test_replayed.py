@@ -12,12 +12,12 @@ from channels.paper import ANN, Paper, life, working
 from midflight.channels import Heard, People
 from midflight.channels.shapes import Action, mark
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.models.scripted import call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
-OLGA = Who("olga", Role.OPERATOR, "paper:desk")
+OLGA = Actor("olga", Role.OPERATOR, "paper:desk")
 OPERATED = People.listed(["1=olga:operator", "2=ann:controller"])
 
 
@@ -156,7 +156,7 @@ async def test_a_message_that_comes_again_from_somebody_with_a_new_name_is_store
 
     async with working(tmp_path, works) as control:
         for number, name in enumerate(["ann", "anna"]):
-            who = Who(f"{name}@paper:7", Role.CONTROLLER, "paper:desk")
+            who = Actor(f"{name}@paper:7", Role.CONTROLLER, "paper:desk")
             async with life(paper, control, works, tmp_path / f"{number}") as board:
                 for message in ("1", "2"):
                     await board.hear("desk", Heard(message, f"message {message}"), who)

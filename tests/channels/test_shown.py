@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from midflight.channels.asking import ways
 from midflight.channels.attached import FILE_BYTES_MAX, attached
 from midflight.channels.discord_shapes import modal_of, pieces, view_of
-from midflight.channels.gathering import Ack, answer, together
+from midflight.channels.gathering import Reply, answer, together
 from midflight.channels.ledger import Ledger, Memory
 from midflight.channels.people import People, Person, shown
 from midflight.channels.render import HEADS, SYMBOLS
@@ -100,7 +100,7 @@ def test_posts_that_wait_are_shown_together_in_order_and_their_buttons_stay() ->
 
 
 def test_messages_heard_together_are_answered_once_with_who_wrote_how_many() -> None:
-    acks = [Ack(str(n), by, "working: step 1") for n, by in enumerate(["ann", "bob", "ann"])]
+    acks = [Reply(str(n), by, "working: step 1") for n, by in enumerate(["ann", "bob", "ann"])]
 
     post = answer(acks)
 
@@ -112,9 +112,9 @@ def test_of_messages_heard_together_none_is_counted_that_was_not_stored_and_each
     None
 ):
     refused = "That is 70,000 characters, and a message takes 65,536. Nothing was stored."
-    acks = [Ack("0", "ann", refused, stored=False)]
+    acks = [Reply("0", "ann", refused, stored=False)]
     acks += [
-        Ack(f"{n}", "bob", f"working: step {n}", (f"{n}.png was not read.",)) for n in range(1, 7)
+        Reply(f"{n}", "bob", f"working: step {n}", (f"{n}.png was not read.",)) for n in range(1, 7)
     ]
 
     lines = answer(acks).text.splitlines()

@@ -25,7 +25,7 @@ from midflight.channels.webhook import Webhook
 from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.models.scripted import call, say
 from midflight.run import Agent
 
@@ -85,7 +85,7 @@ class Sender:
         return await self.send(packed, headers)
 
     async def join(self, thread: str) -> None:
-        await self._board.join("desk", thread, Who("ann@webhook:ann", Role.CONTROLLER))
+        await self._board.join("desk", thread, Actor("ann@webhook:ann", Role.CONTROLLER))
 
     async def send(self, body: bytes, headers: dict[str, str]) -> httpx.Response:
         return await self._http.post("http://channel/", content=body, headers=headers)
@@ -279,7 +279,7 @@ async def test_several_channels_on_one_thread_neither_echo_nor_lose_anything(
     talking: Talking, discord: StandIn, ann: Person, desk: Desk, tmp_path: Path
 ) -> None:
     works, office = slow_clerk("shared")
-    page = Who("pat", Role.CONTROLLER, "http")
+    page = Actor("pat", Role.CONTROLLER, "http")
 
     async with talking(works) as control, joined(control, works, desk, tmp_path) as send:
         run = await control.start(works, "begun on the page", thread="t-page", who=page)

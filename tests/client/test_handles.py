@@ -9,7 +9,7 @@ import midflight
 from midflight.client import Client
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.run import Run, agent
 from remote.doors import DOORS, through
 from scenarios.conftest import Open
@@ -148,7 +148,7 @@ async def test_a_kill_switch_is_pressed_listed_and_released(driving: Open, door:
         driving(looker) as control,
         through(door, control, looker, role=Role.OPERATOR) as opened,
     ):
-        client = Client(opened, None if door == "over HTTP" else Who(by="op", role=Role.OPERATOR))
+        client = Client(opened, None if door == "over HTTP" else Actor(by="op", role=Role.OPERATOR))
         run = await client.start(looker, "look")
         await run.until(lambda state: state.phase is Phase.RUNNING)
 
@@ -166,7 +166,7 @@ async def test_requests_are_recorded_in_the_name_of_the_actor_for_whom_a_client_
     driving: Open,
 ) -> None:
     async with driving(asker) as control:
-        client = Client(control).acting_for(Who(by="ada"))
+        client = Client(control).acting_for(Actor(by="ada"))
         run = await client.start(asker, "count")
         async with run.watch() as events:
             async for record in events:

@@ -13,14 +13,14 @@ from midflight.engines import sweep
 from midflight.engines.sweep import Sweep
 from midflight.inputs import new_id
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.stores.memory import MemoryStore
 from midflight.tasks import owned_tasks
 
 pytestmark = pytest.mark.anyio
 EVERY_S = 0.01
-OPERATOR = Who("olga", Role.OPERATOR)
+OPERATOR = Actor("olga", Role.OPERATOR)
 
 
 @agent("swept")

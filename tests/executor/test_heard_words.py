@@ -9,12 +9,12 @@ import pytest
 
 from midflight.control import Control, local
 from midflight.executor.talk import CUT, NOT_HEARD, spoken
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import HUNG_UP, WHOLE
 from midflight.run import Run, agent
 
 pytestmark = pytest.mark.anyio
-ANN, CARL = Who("ann", channel="voice"), Who("carl", channel="voice")
+ANN, CARL = Actor("ann", channel="voice"), Actor("carl", channel="voice")
 THREAD = "t-phone"
 
 

@@ -21,7 +21,7 @@ from midflight.inputs import new_id
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.phases import Cause, Effect, Mode, Outcome, Role
-from midflight.kernel.record import Blob, Event, Fact, Limits, Recorded, Usage, Who
+from midflight.kernel.record import Actor, Blob, Event, Fact, Limits, Recorded, Usage
 from midflight.stores.base import Append, Entry, Query, Store
 from midflight.stores.memory import MemoryStore
 from stores.runs import (
@@ -132,7 +132,9 @@ async def redirected(store: Store) -> None:
     await driver.pauses()
     await _redirect(driver, "Book a bus", profile="")
     await _redirect(driver, "Book a night bus", profile="frugal")
-    resumed = e.ResumeRequested(who=Who("bob", Role.CONTROLLER, "web"), diff="~train~ =night bus=")
+    resumed = e.ResumeRequested(
+        who=Actor("bob", Role.CONTROLLER, "web"), diff="~train~ =night bus="
+    )
     await ask(store, resumed, "r-redirected")
     await driver.reads_again()
     await driver.decides(

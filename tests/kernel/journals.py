@@ -15,13 +15,13 @@ from midflight.kernel.decide import Known, Switch, Verdict
 from midflight.kernel.fold import advance
 from midflight.kernel.machine import TRIAGE, check
 from midflight.kernel.phases import Effect, Outcome, Role
-from midflight.kernel.record import Event, Fact, Limits, Recorded, Request, Unknown, Usage, Who
+from midflight.kernel.record import Actor, Event, Fact, Limits, Recorded, Request, Unknown, Usage
 from midflight.kernel.state import RunState
 
-ANN: Final = Who("ann")
-BOB: Final = Who("bob")
-OLGA: Final = Who("olga", Role.OPERATOR)
-VIC: Final = Who("vic", Role.VIEWER)
+ANN: Final = Actor("ann")
+BOB: Final = Actor("bob")
+OLGA: Final = Actor("olga", Role.OPERATOR)
+VIC: Final = Actor("vic", Role.VIEWER)
 
 S = TypeVar("S", RunState, t.ThreadState)
 
@@ -185,22 +185,22 @@ class Run(Journal[RunState]):
 
     # the person and the operator
 
-    def pause(self, who: Who = ANN, **more: Any) -> int:
+    def pause(self, who: Actor = ANN, **more: Any) -> int:
         return self.ask(e.PauseRequested(who=who, **more))
 
-    def resume(self, who: Who = ANN, **more: Any) -> int:
+    def resume(self, who: Actor = ANN, **more: Any) -> int:
         return self.ask(e.ResumeRequested(who=who, **more))
 
-    def redirect(self, text: str, who: Who = ANN, **more: Any) -> int:
+    def redirect(self, text: str, who: Actor = ANN, **more: Any) -> int:
         return self.ask(e.RedirectRequested(who=who, text=text, **more))
 
-    def cancel(self, who: Who = ANN, **more: Any) -> int:
+    def cancel(self, who: Actor = ANN, **more: Any) -> int:
         return self.ask(e.CancelRequested(who=who, **more))
 
-    def answer(self, question: int, who: Who = ANN, **more: Any) -> int:
+    def answer(self, question: int, who: Actor = ANN, **more: Any) -> int:
         return self.ask(e.QuestionAnswered(who=who, question=question, **more))
 
-    def raise_limits(self, limits: Limits, who: Who = ANN) -> int:
+    def raise_limits(self, limits: Limits, who: Actor = ANN) -> int:
         return self.ask(e.LimitsRaised(who=who, limits=limits))
 
     def kill(self, scope: str = "all") -> tuple[Event, ...]:
@@ -220,7 +220,7 @@ class Thread(Journal[t.ThreadState]):
         super().__init__(t.ThreadState("t-1"))
         self.append(t.ThreadCreated(who=ANN, title=title))
 
-    def send(self, text: str, who: Who = ANN, **more: Any) -> int:
+    def send(self, text: str, who: Actor = ANN, **more: Any) -> int:
         return self.ask(t.MessageSent(who=who, text=text, **more))
 
 

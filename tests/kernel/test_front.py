@@ -11,7 +11,7 @@ from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
 from midflight.kernel.phases import ENDS, Cause, Mode, Phase
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.kernel.state import RunState
 from midflight.kernel.thread_fold import READ_KEPT
 
@@ -68,7 +68,7 @@ class Conversation:
         self.finished.append(run)
 
     def is_killed(self, run: str) -> None:
-        self.moving(run).append(e.Killed(who=Who("olga"), scope="all"))
+        self.moving(run).append(e.Killed(who=Actor("olga"), scope="all"))
 
     def goes_on(self) -> None:
         moves = front.Moves()
@@ -98,7 +98,7 @@ class Conversation:
             self.thread.append(event)
         return list(taken)
 
-    def sends(self, text: str, who: Who = ANN) -> int:
+    def sends(self, text: str, who: Actor = ANN) -> int:
         return self.thread.send(text, who)
 
 

@@ -10,7 +10,7 @@ from kernel.journals import ANN, Run, paused, pausing, queued, running, waiting
 from midflight.errors import IllegalEvent, InvalidRequest, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 
 OTHERS = sorted(set(Cause) - {Cause.USER, Cause.CAP})
 
@@ -179,7 +179,7 @@ def test_a_run_held_for_a_drain_wants_the_driver_of_the_next_start() -> None:
 
 # ── a person takes it over ───────────────────────────────────────────────────────────────────
 
-BOB = Who("bob")
+BOB = Actor("bob")
 
 
 def handed_over(*to: str) -> Run:

@@ -12,7 +12,7 @@ from midflight.kernel import events as e
 from midflight.kernel.decide import decide
 from midflight.kernel.fold import fold
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import (
     UNREAD_MAX,
     VIEWERS_MAX,
@@ -157,8 +157,8 @@ def test_a_message_that_was_read_can_be_neither() -> None:
         thread.ask(MessageWithdrawn(who=ANN, message=message))
 
 
-@pytest.mark.parametrize("who", [BOB, VIC, Who("ann", Role.VIEWER)])
-def test_nobody_puts_words_into_a_message_that_speaks_with_anothers_role(who: Who) -> None:
+@pytest.mark.parametrize("who", [BOB, VIC, Actor("ann", Role.VIEWER)])
+def test_nobody_puts_words_into_a_message_that_speaks_with_anothers_role(who: Actor) -> None:
     thread = Thread()
     message = thread.send("hello")
 

@@ -14,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 
 from midflight.control import Control
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.stores.opening import open_store
 from page.theatre import Stage, Theatre, soon
 
@@ -38,7 +38,7 @@ def queued(theatre: Theatre) -> Stage:
 
     async def start() -> str:
         async with open_store(str(theatre.folder / "journals.db")) as store:
-            control = Control(store, who=Who(by="eve"))
+            control = Control(store, who=Actor(by="eve"))
             return await control.start("elsewhere", TITLE)
 
     with start_blocking_portal() as portal:  # the browser has the loop of this thread

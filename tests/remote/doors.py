@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from midflight.control import Control
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.remote import RemoteControl
 from midflight.remote.control import AnyControl
 from midflight.run import Agent
@@ -22,7 +22,7 @@ async def through(
 ) -> AsyncIterator[AnyControl]:
     """The same runs through one of the doors, as somebody of this role."""
     if door == "here":
-        who = Who(by=f"the-{role}", role=role)
+        who = Actor(by=f"the-{role}", role=role)
         yield Control(control.store, control._engine, who=who)
         return
     async with (

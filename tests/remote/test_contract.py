@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from midflight import errors
-from midflight.control import Accepted, Control
+from midflight.control import Ack, Control
 from midflight.kernel.phases import Cause, Phase, Role
-from midflight.kernel.record import Limits, Recorded, Who
+from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.remote import RemoteControl
 from midflight.remote.control import AnyControl
 from midflight.run import Agent, Run, agent
@@ -592,7 +592,7 @@ async def test_an_operator_stops_everything_lets_it_go_and_brings_a_run_back(
     stage = Stage(f"contract-kill-{door}")
     stage.gate("shop")
     works = worker(stage)
-    who = {"who": Who(by="the-operator", role=Role.OPERATOR)} if door == "here" else {}
+    who = {"who": Actor(by="the-operator", role=Role.OPERATOR)} if door == "here" else {}
     async with (
         driving(works) as driver,
         through(door, driver, works, role=Role.OPERATOR) as control,
@@ -645,4 +645,4 @@ async def test_a_place_where_nothing_was_asked_is_named_in_words(driving: Open, 
         for journal in (run, thread):
             words = f"there is no request at position 41 of {journal}: name the position"
             with pytest.raises(errors.JournalNotFound, match=words):
-                await control.applied(Accepted(journal, "pause", 41))
+                await control.applied(Ack(journal, "pause", 41))

@@ -11,15 +11,15 @@ from midflight.control import Control
 from midflight.conversation import Choice, TriageView
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageSent, MessageTriaged, Said, ThreadState
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Query, Row
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 from scenarios.company import events
 from scenarios.stage import Stage
 
-ANN, BOB, VIC = Who(by="ann"), Who(by="bob"), Who(by="vic", role=Role.VIEWER)
+ANN, BOB, VIC = Actor(by="ann"), Actor(by="bob"), Actor(by="vic", role=Role.VIEWER)
 SOON_S = 0.03  # what a triage waits for more messages, in stories that are not about that
 
 
@@ -102,7 +102,7 @@ async def until_front(control: Control, thread: str, run: str = "", *, but: str 
     return (await until_thread(control, thread, there)).front
 
 
-async def until_chosen(control: Control, sent: Accepted) -> MessageTriaged:
+async def until_chosen(control: Control, sent: Ack) -> MessageTriaged:
     """Wait until something was chosen about a message."""
     with anyio.fail_after(15):
         while True:

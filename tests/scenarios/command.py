@@ -13,19 +13,19 @@ from typing import Any
 
 import msgspec
 
-from midflight.control import Accepted, Control
+from midflight.control import Ack, Control
 from midflight.kernel.record import Limits
 from midflight.stores.opening import open_store
 
 
-async def press(control: Control, verb: str, run: str, *more: str) -> Accepted:
+async def press(control: Control, verb: str, run: str, *more: str) -> Ack:
     """One verb, as a person would type it."""
     said: list[Any] = [msgspec.json.decode(text) for text in more]
     match verb:
         case "raise_limits":
             return await control.raise_limits(run, Limits(steps=said[0]))
         case _:
-            accepted: Accepted = await getattr(control, verb)(run, *said)
+            accepted: Ack = await getattr(control, verb)(run, *said)
             return accepted
 
 

@@ -11,7 +11,7 @@ import pytest
 from midflight.errors import InvalidRequest, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Approval, Run, agent
 from midflight.tools.base import EffectRecord, NotDone, tool
 from midflight.tools.secret import Secret
@@ -21,8 +21,8 @@ from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
-ANN, BOB = Who("ann"), Who("bob")
-OLGA, VERA = Who("olga", Role.OPERATOR), Who("vera", Role.VIEWER)
+ANN, BOB = Actor("ann"), Actor("bob")
+OLGA, VERA = Actor("olga", Role.OPERATOR), Actor("vera", Role.VIEWER)
 
 
 # ── the decisions ────────────────────────────────────────────────────────────────────────────
@@ -309,7 +309,7 @@ async def test_many_answers_at_once_are_one(driving: Open) -> None:
 
         async def answer(who: str) -> None:
             try:
-                await control.answer(run, question, who, who=Who(who))
+                await control.answer(run, question, who, who=Actor(who))
             except InvalidRequest as error:
                 refused.append(str(error))
 

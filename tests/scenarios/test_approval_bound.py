@@ -12,7 +12,7 @@ from midflight.errors import InvalidRequest, InvalidTool
 from midflight.guards import FileContent
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Redirected, Run, Step, agent
 from midflight.tools.base import Done, EffectRecord, tool
 from scenarios.conftest import Open
@@ -22,9 +22,9 @@ from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
-ANN, BOB = Who("ann"), Who("bob")
+ANN, BOB = Actor("ann"), Actor("bob")
 LONG_S = 10.0  # no machine dawdles for so long
-OLGA, VERA = Who("olga", Role.OPERATOR), Who("vera", Role.VIEWER)
+OLGA, VERA = Actor("olga", Role.OPERATOR), Actor("vera", Role.VIEWER)
 
 
 # ── bound to what it is about ────────────────────────────────────────────────────────────────

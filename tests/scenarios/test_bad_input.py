@@ -18,7 +18,7 @@ from midflight.errors import (
     StepFailed,
 )
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.run import Run, agent
 from midflight.tools.base import REGISTRY, EffectRecord, tool
 from scenarios.conftest import Open
@@ -81,15 +81,15 @@ async def test_a_switch_that_is_neither_on_nor_off_is_refused_by_its_name(drivin
 
 
 async def test_nobody_does_what_is_not_theirs(driving: Open) -> None:
-    viewer = Who(by="vera", role=Role.VIEWER)
+    viewer = Actor(by="vera", role=Role.VIEWER)
     async with driving(asker) as control:
         run, question = await waiting(control)
         with pytest.raises(NotAllowed, match="vera"):
             await control.cancel(run, who=viewer)
         with pytest.raises(NotAllowed, match="operator"):
-            await control.kill("all", who=Who(by="ann"))
+            await control.kill("all", who=Actor(by="ann"))
         with pytest.raises(InvalidRequest, match="is not a scope"):
-            await control.kill("everything", who=Who(by="olga", role=Role.OPERATOR))
+            await control.kill("everything", who=Actor(by="olga", role=Role.OPERATOR))
         await unharmed(control, run, question)
 
 

@@ -12,7 +12,7 @@ from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
-from midflight.kernel.record import Limits, Usage, Who
+from midflight.kernel.record import Actor, Limits, Usage
 from midflight.run import REPEATS, Agent, Run, agent
 from midflight.stores.base import Query, Store, Submit
 from midflight.tools.base import EffectRecord
@@ -23,7 +23,7 @@ from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
-OPERATOR = Who(by="olga", role=Role.OPERATOR)
+OPERATOR = Actor(by="olga", role=Role.OPERATOR)
 
 
 def family(stage: Stage, **declared: object) -> tuple[Agent, Agent]:

@@ -13,7 +13,7 @@ import pytest
 
 from midflight.errors import StepFailed
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from scenarios.company import child_of, lose, said
 from scenarios.conftest import Open
@@ -21,7 +21,7 @@ from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
-OPERATOR = Who(by="olga", role=Role.OPERATOR)
+OPERATOR = Actor(by="olga", role=Role.OPERATOR)
 
 
 @pytest.mark.slow

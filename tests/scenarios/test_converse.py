@@ -8,15 +8,15 @@ import pytest
 from midflight.control import Control, Turn
 from midflight.errors import InvalidRequest, KeyReused, NotAllowed
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.stores.base import Query
 from scenarios.conftest import Open
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
-ANN, BOB = Who("ann"), Who("bob")
-VERA = Who("vera", Role.VIEWER)
+ANN, BOB = Actor("ann"), Actor("bob")
+VERA = Actor("vera", Role.VIEWER)
 T = "t-talk"
 
 

@@ -9,7 +9,7 @@ from midflight.errors import JournalNotFound
 from midflight.kernel.state import Delivery
 from midflight.run import Run
 from midflight.stores.base import Query
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 from scenarios.chat import ANN, Model, clerk, until_chosen, until_thread
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -141,4 +141,4 @@ async def test_a_place_where_nothing_was_asked_has_no_receipt(driving: Open) -> 
             with pytest.raises(
                 JournalNotFound, match=f"no request at position {position} of {thread}"
             ):
-                await control.applied(Accepted(thread, "send", position))
+                await control.applied(Ack(thread, "send", position))

@@ -28,7 +28,7 @@ from midflight.errors import Refused
 from midflight.kernel import thread as t
 from midflight.kernel.decide import decide
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import Question, RunState
 from midflight.run import Agent, Run
 from midflight.stores.base import Draft, Store, Submit, View
@@ -322,7 +322,7 @@ class Disturbances(RuleBasedStateMachine):
 
     @rule()
     def say_something(self) -> None:
-        said = t.MessageSent(who=Who(by="ann"), text="Nice weather.")
+        said = t.MessageSent(who=Actor(by="ann"), text="Nice weather.")
 
         def decided(view: View) -> Draft:
             verdict = decide(view.states[THREAD], said)

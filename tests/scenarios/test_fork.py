@@ -11,7 +11,7 @@ from midflight.control import Control
 from midflight.errors import InvalidRequest, JournalNotFound, KeyReused, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.overriding import override
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Committed, Query, Submit
@@ -24,7 +24,7 @@ from stores.runs import ended
 
 pytestmark = pytest.mark.anyio
 
-OLGA = Who("olga", Role.OPERATOR)
+OLGA = Actor("olga", Role.OPERATOR)
 
 
 def three_things(stage: Stage, **declared: Any) -> Agent:
@@ -232,7 +232,7 @@ async def test_what_is_not_wanted_is_undone_where_it_was_done_newest_first_and_b
         new = await control.fork(run, "Make b")
         state = await control.until(new, lambda state: len(state.questions) == 2)
         for question in sorted(state.questions):  # the older effect first: no matter
-            await control.answer(new, question, "undo", who=Who("ann"))
+            await control.answer(new, question, "undo", who=Actor("ann"))
 
         assert await control.result(new) == RESULT
         assert stage.done == ["a", "r", "b", "c", "undone c", "undone b", "b", "c"]

@@ -12,7 +12,7 @@ from midflight.control import Control
 from midflight.guards import FileContent
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Redirected, Run, agent
 from midflight.tools.base import tool
 from scenarios.conftest import Open
@@ -21,7 +21,7 @@ from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
-OLGA = Who("olga", Role.OPERATOR)
+OLGA = Actor("olga", Role.OPERATOR)
 
 
 async def answer_all(control: Control, run: str, says: str, number: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from midflight.control import Control
 from midflight.errors import NotAllowed
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.status import MAY_BE_DEAF
 from midflight.run import Run, agent
 from scenarios.conftest import Open
@@ -16,8 +16,8 @@ from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
-ANN, BOB = Who("ann"), Who("bob")
-VERA = Who("vera", Role.VIEWER)
+ANN, BOB = Actor("ann"), Actor("bob")
+VERA = Actor("vera", Role.VIEWER)
 
 
 @agent("desk")
@@ -50,7 +50,7 @@ async def test_only_who_is_named_may_have_it(driving: Open) -> None:
         for who in (BOB, VERA):
             with pytest.raises(NotAllowed):
                 await control.take_over(run, who=who)
-        await control.hand_back(run, "done", who=Who("olga", Role.OPERATOR))
+        await control.hand_back(run, "done", who=Actor("olga", Role.OPERATOR))
 
         assert await control.result(run) == "olga: done"
 

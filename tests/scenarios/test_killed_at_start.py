@@ -11,7 +11,7 @@ from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.overriding import override
 from midflight.run import Run, agent
 from midflight.stores.base import Append, Committed
@@ -20,7 +20,7 @@ from scenarios.conftest import failed_drivers
 
 pytestmark = pytest.mark.anyio
 
-OLGA = Who("olga", Role.OPERATOR)
+OLGA = Actor("olga", Role.OPERATOR)
 
 
 class JustBefore(MemoryStore):

@@ -6,14 +6,14 @@ import anyio
 import pytest
 
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
-OLGA = Who("olga", Role.OPERATOR)
+OLGA = Actor("olga", Role.OPERATOR)
 
 
 async def test_a_killed_child_stays_resumable(driving: Open) -> None:

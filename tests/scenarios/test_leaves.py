@@ -16,7 +16,7 @@ from midflight.errors import InvalidTool
 from midflight.executor import left
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, agent
 from midflight.tools.base import EffectRecord, Tool, tool
 from scenarios.conftest import Open
@@ -25,7 +25,7 @@ from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
-OLGA = Who("olga", Role.OPERATOR)
+OLGA = Actor("olga", Role.OPERATOR)
 
 
 class Desk:

@@ -23,7 +23,7 @@ from midflight.executor.lost import SLACK_S
 from midflight.kernel import events as e
 from midflight.kernel.facts import record
 from midflight.kernel.phases import Outcome, Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Draft, Query, Submit, View
@@ -291,7 +291,7 @@ async def test_after_a_kill_the_worker_lives_and_its_thread_may_still_do_it(tmp_
     async def clerk(run: Run) -> object:
         return await run.step("Send", send)
 
-    store, olga = MemoryStore(), Who("olga", role=Role.OPERATOR)
+    store, olga = MemoryStore(), Actor("olga", role=Role.OPERATOR)
     async with (
         LocalEngine.open(store, [clerk], workdir=tmp_path / "a", sweep_s=0.05) as here,
         LocalEngine.open(store, [clerk], workdir=tmp_path / "b", sweep_s=0.05) as there,

@@ -17,12 +17,12 @@ from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.front import open_messages
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageTriaged, ThreadState, TodoTaken
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Committed, Store, Submit
 from midflight.stores.sqlite import SqliteStore
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 from scenarios.chat import (
     ANN,
     VIC,
@@ -43,7 +43,7 @@ from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
-OLGA = Who(by="olga", role=Role.OPERATOR)
+OLGA = Actor(by="olga", role=Role.OPERATOR)
 
 
 def calls_at_most(sent_at: list[float], after: float) -> int:
@@ -114,10 +114,10 @@ async def test_a_burst_is_one_call_and_one_answer(driving: Open, hours: Hours) -
         assert len(await replies(control, thread, "triage")) == 1
 
 
-def written_elsewhere(journals: Path, run: str, text: str) -> Accepted:
+def written_elsewhere(journals: Path, run: str, text: str) -> Ack:
     """Somebody writes in a process of their own, while ours does nothing but wait for that."""
 
-    async def write() -> Accepted:
+    async def write() -> Ack:
         async with SqliteStore.open(journals) as store:
             return await Control(store).send(run, text, who=ANN)
 

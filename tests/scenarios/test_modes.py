@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from midflight.control import Accepted, Control
+from midflight.control import Ack, Control
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent, Mode, Run, agent
 from midflight.tools.base import tool
 from scenarios.conftest import Open
@@ -17,7 +17,7 @@ from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
-OPERATOR = Who(by="olga", role=Role.OPERATOR)
+OPERATOR = Actor(by="olga", role=Role.OPERATOR)
 WAITS = "Waits for the end of this step, then"
 
 
@@ -51,7 +51,7 @@ async def paused(control: Control, run: str) -> None:
     await control.until(run, lambda state: state.phase is Phase.PAUSED)
 
 
-VERBS: dict[str, Callable[[Control, str], Awaitable[Accepted]]] = {
+VERBS: dict[str, Callable[[Control, str], Awaitable[Ack]]] = {
     "holds": lambda control, run: control.pause(run),
     "holds for you": lambda control, run: control.take_over(run),
     "changes course": lambda control, run: control.redirect(run, "another"),

@@ -22,7 +22,7 @@ from midflight.errors import StoreError, StoreReplaced
 from midflight.executor import undo_child
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import Said
 from midflight.run import Agent, Run, Stopped, agent
 from midflight.stores.base import Append, Committed, Row, Store
@@ -34,7 +34,7 @@ from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]
 
-OLGA = Who("olga", Role.OPERATOR)
+OLGA = Actor("olga", Role.OPERATOR)
 AWAY_S = 0.9
 TIME_S = 0.6  # for a person; less than the store is away
 SOON_S = 0.2

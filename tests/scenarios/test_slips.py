@@ -23,7 +23,7 @@ from midflight.errors import (
     StoreUnavailable,
 )
 from midflight.kernel.phases import Effect, Phase, Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.run import Agent, Run, agent
 from midflight.stores.codec import BLOB_MAX
 from midflight.tools.base import REGISTRY, EffectName, NotDone, tool
@@ -154,7 +154,7 @@ async def test_a_press_that_nobody_could_read_again_is_refused_and_the_run_unhar
             with pytest.raises(InvalidRequest, match=r"text= is \w+ and no text.*Nothing was"):
                 await control.send(state.thread, spoken)
         with pytest.raises(InvalidRequest, match=r"is no text. Nothing was stopped"):
-            await control.kill("all", who=Who("olga", role=Role.OPERATOR), reason=number)
+            await control.kill("all", who=Actor("olga", role=Role.OPERATOR), reason=number)
         await control.answer(run, next(iter(state.questions)), "fine")
         assert await control.result(run) == "fine"
 
@@ -339,7 +339,7 @@ async def test_a_killed_run_has_no_result(driving: Open) -> None:
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         await control.until(run, lambda state: state.phase is Phase.RUNNING)
-        await control.kill("all", who=Who("olga", Role.OPERATOR))
+        await control.kill("all", who=Actor("olga", Role.OPERATOR))
         with pytest.raises(NoResult, match="was killed and has no result"):
             await control.result(run)
 

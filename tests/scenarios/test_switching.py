@@ -15,7 +15,7 @@ from midflight.control import Control
 from midflight.errors import InvalidRequest, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import TodoTaken
 from midflight.run import Agent, Run, agent
 from midflight.stores.opening import open_store
@@ -40,7 +40,7 @@ from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
-OLGA = Who(by="olga", role=Role.OPERATOR)
+OLGA = Actor(by="olga", role=Role.OPERATOR)
 
 
 def switching(name: str, **more: str) -> tuple[Stage, Model, Agent]:
@@ -589,10 +589,10 @@ async def test_a_run_begun_for_a_message_is_attributed_to_its_sender(driving: Op
     async with driving(works) as control:
         first = await control.start(works, "one")
         await control.ended(first)
-        sent = await control.send(first, "two", who=Who(by="ann", channel="phone"))
+        sent = await control.send(first, "two", who=Actor(by="ann", channel="phone"))
         (created,) = await events(control.store, sent.target, e.RunCreated)
         assert (created.who, created.messages) == (
-            Who(by="ann", channel="phone"),
+            Actor(by="ann", channel="phone"),
             (sent.position,),
         )
         assert isinstance(control, Control)

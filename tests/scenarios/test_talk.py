@@ -13,7 +13,7 @@ from midflight.inputs import new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Request, Who
+from midflight.kernel.record import Actor, Request
 from midflight.kernel.status import MAY_BE_DEAF
 from midflight.kernel.thread import UNREAD_MAX, MessageEdited, MessageSent, MessageWithdrawn
 from midflight.run import Agent, Run, agent
@@ -24,7 +24,7 @@ from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
-ANN, VIC = Who(by="ann"), Who(by="vic", role=Role.VIEWER)
+ANN, VIC = Actor(by="ann"), Actor(by="vic", role=Role.VIEWER)
 
 
 def reader(stage: Stage) -> Agent:

@@ -10,11 +10,11 @@ import pytest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.receipt import Line, Receipt
-from midflight.kernel.record import Event, Recorded, Who
+from midflight.kernel.record import Actor, Event, Recorded
 from scenarios.ledger import Told
 from scenarios.torture_audit import Case
 
-WHO = Who(by="ann")
+WHO = Actor(by="ann")
 CANCELLED = Phase.CANCELLED
 
 

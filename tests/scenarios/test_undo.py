@@ -8,7 +8,7 @@ import pytest
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.tools.base import Done, EffectRecord, NotDone, Unclear, tool
 from scenarios.conftest import Open
@@ -79,7 +79,7 @@ async def test_a_kill_ends_an_undo_and_lists_what_was_left(driving: Open) -> Non
         await stage.until_begun("slow")
         await control.cancel(run)
         await undoing.wait()
-        await control.kill("all", who=Who(by="olga", role=Role.OPERATOR))
+        await control.kill("all", who=Actor(by="olga", role=Role.OPERATOR))
         with anyio.fail_after(5):
             await ended.wait()
             await control.until(run, lambda state: not state.undos)

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from typing_extensions import override
 
-from midflight.control import Accepted, Control
+from midflight.control import Ack, Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import IllegalSignal
 from midflight.kernel import events as e
@@ -26,7 +26,7 @@ from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
-Verb = Callable[[Control, str], Awaitable[Accepted]]
+Verb = Callable[[Control, str], Awaitable[Ack]]
 VERBS: dict[str, Verb] = {
     "pause": lambda control, run: control.pause(run),
     "redirect": lambda control, run: control.redirect(run, "new"),
@@ -85,7 +85,7 @@ async def test_a_cancel_beats_all_that_come_with_it(
     async with driving(flight.agent) as control:
         run = await control.start(flight.agent, "old")
         await flight.under_way()
-        taken: dict[str, Accepted] = {}
+        taken: dict[str, Ack] = {}
         for verb in order:
             if "cancel" in taken:
                 with pytest.raises(
@@ -161,7 +161,7 @@ async def test_verbs_pressed_at_the_very_same_time_leave_no_receipt_open(driving
     async with driving(flight.agent) as control:
         run = await control.start(flight.agent, "old")
         await flight.under_way()
-        taken: list[Accepted] = []
+        taken: list[Ack] = []
 
         async def press(verb: Verb) -> None:
             with contextlib.suppress(IllegalSignal):  # a cancel was quicker
@@ -280,7 +280,7 @@ async def test_two_cancels_at_once_are_one_and_get_one_answer(driving: Open) -> 
     async with driving(flight.agent) as control:
         run = await control.start(flight.agent, "old")
         await flight.under_way()
-        answers: list[Accepted] = []
+        answers: list[Ack] = []
 
         async def press() -> None:
             answers.append(await control.cancel(run))
@@ -456,7 +456,7 @@ async def test_two_resumes_at_once_bring_one_driver(driving: Open) -> None:
         await control.until(run, lambda state: state.phase is Phase.PAUSED and not state.driver)
         before = (await kinds(control.store, run))["DriverClaimed"]
         flight.stage.gate("old").set()
-        answers: list[Accepted | IllegalSignal] = []
+        answers: list[Ack | IllegalSignal] = []
 
         async def press() -> None:
             try:
@@ -469,6 +469,6 @@ async def test_two_resumes_at_once_bring_one_driver(driving: Open) -> None:
             people.start_soon(press)
 
         assert await control.result(run) == "OLD"
-        assert sorted(type(answer).__name__ for answer in answers) == ["Accepted", "IllegalSignal"]
+        assert sorted(type(answer).__name__ for answer in answers) == ["Ack", "IllegalSignal"]
         assert (await kinds(control.store, run))["DriverClaimed"] == before + 1
         assert flight.stage.begun.count("old") == 2, "once before the pause, once after"

@@ -22,7 +22,7 @@ from typing_extensions import override
 from midflight.control import Control
 from midflight.errors import IllegalSignal
 from midflight.kernel import events as e
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.stores.base import RUN_PREFIX, Append, Committed, Submit
 from midflight.stores.opening import open_store
 from midflight.stores.sqlite import SqliteStore
@@ -31,7 +31,7 @@ from scenarios.ledger import SOCKET, Ledger
 PATIENCE_S = 0.1
 MOMENT_S = 5.0  # then it is cancelled all the same, at most
 CANCEL_FIRST = 0.2
-OUTSIDE = Who(by="outside")
+OUTSIDE = Actor(by="outside")
 MOMENTS = {
     "entered": (e.RunEntered,),
     "starting": (e.AttemptStarted,),  # from outside it is seen no sooner

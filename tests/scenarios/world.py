@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from midflight.control import Accepted, Control
+from midflight.control import Ack, Control
 from midflight.kernel import events as e
 from midflight.kernel.machine import VERBS
 from midflight.kernel.phases import Effect, Outcome, Phase
@@ -194,7 +194,7 @@ class Person:
     def __init__(self, control: Control) -> None:
         self.control = control
 
-    def keep(self, accepted: Accepted) -> None:
+    def keep(self, accepted: Ack) -> None:
         with (book.folder() / "acknowledged").open("a") as file:
             file.write(f"{accepted.verb}:{accepted.position}\n")
 

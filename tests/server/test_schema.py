@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 
 from midflight.control import Control, local
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.server.app import create_app
 from midflight.stores.memory import MemoryStore
@@ -66,7 +66,7 @@ class Town:
     async def _begin(self) -> dict[str, Any]:
         control = self._control
         for switch in await control.switches():  # somebody has tried the kill
-            await control.release(switch.scope, who=Who("olga", Role.OPERATOR))
+            await control.release(switch.scope, who=Actor("olga", Role.OPERATOR))
         run = await control.start(idle, "wait")
         with anyio.fail_after(10):
             while (state := await control.state(run)).phase is not Phase.WAITING:  # noqa: ASYNC110

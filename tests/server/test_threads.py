@@ -11,7 +11,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 from scenarios.chat import Model, clerk, until_chosen, until_runs
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -27,8 +27,8 @@ class Talk:
         self.control, self.house, self.http, self.run = control, house, http, run
         self.thread = "t-" + run.removeprefix("r-")
 
-    async def say(self, text: str) -> Accepted:
-        sent = Accepted(**await self.press("messages", text=text))
+    async def say(self, text: str) -> Ack:
+        sent = Ack(**await self.press("messages", text=text))
         await until_chosen(self.control, sent)
         return sent
 

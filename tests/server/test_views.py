@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.overriding import override
 from midflight.run import Agent, Run, agent
 from midflight.server.live import Live, Lives
@@ -358,7 +358,7 @@ async def test_the_list_tells_of_runs_that_another_process_has_begun(tmp_path: P
             await _until(lambda: run in page.rows)
             await Control(there).pause(run)
             await _until(lambda: page.rows[run]["phase"] == "paused")
-            await Control(there).kill("all", who=Who("olga", Role.OPERATOR))
+            await Control(there).kill("all", who=Actor("olga", Role.OPERATOR))
             await _until(lambda: [s["scope"] for s in page.switches or []] == ["all"])
             tasks.cancel_scope.cancel()
 
@@ -400,7 +400,7 @@ async def test_a_thread_shows_what_is_said_and_how_its_runs_stand(driving: Open)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(page.until, lambda viewer: False)
             await _seen(page, thread)
-            sent = await control.send(thread, "hello", who=Who("ann"))
+            sent = await control.send(thread, "hello", who=Actor("ann"))
             await _until(lambda: "hello" in [x["text"] for x in page.views[thread]["lines"]])
             assert [m["message"] for m in page.views[thread]["unread"]] == [sent.position]
             assert page.views[thread]["runs"][0]["phase"] == "running"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.thread import HUNG_UP, Said, SpeechHeard
 from midflight.overriding import override
 from midflight.verbs.transcript import lines_of
 
-ANN = Who("ann", channel="voice")
+ANN = Actor("ann", channel="voice")
 
 
 class Name(str):

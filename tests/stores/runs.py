@@ -17,14 +17,14 @@ from midflight.kernel.facts import claim as claimed
 from midflight.kernel.facts import record
 from midflight.kernel.fold import fold
 from midflight.kernel.phases import Effect, Outcome, Role
-from midflight.kernel.record import Event, Fact, Recorded, Request, Who
+from midflight.kernel.record import Actor, Event, Fact, Recorded, Request
 from midflight.kernel.state import RunState
 from midflight.stores.base import PAGE, Append, Committed, Draft, Entry, Store, Submit, View
 
 RUN: Final = "r-1"
 THREAD: Final = "t-1"
-ANN: Final = Who(by="ann")
-OLGA: Final = Who(by="olga", role=Role.OPERATOR)
+ANN: Final = Actor(by="ann")
+OLGA: Final = Actor(by="olga", role=Role.OPERATOR)
 
 
 # ── requests ─────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from midflight.kernel.decide import decide
 from midflight.kernel.facts import claim, kill
 from midflight.kernel.fold import advance, fold
 from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import Blob, Event, Recorded, Unknown, Usage, Who
+from midflight.kernel.record import Actor, Blob, Event, Recorded, Unknown, Usage
 from midflight.kernel.state import RunState
 from midflight.stores.codec import BLOB_MAX, EVENT_MAX, INLINE_MAX, Encoded, decode, encode
 from stores.runs import ANN, OLGA, RUN, created, outcome, started
@@ -294,4 +294,4 @@ def test_samples_leave_no_field_at_its_default() -> None:
         *e.AttemptStarted.__struct_fields__,
     }
     assert event.effect is Effect.ONCE
-    assert sample(Who).role == "operator"
+    assert sample(Actor).role == "operator"

@@ -17,7 +17,7 @@ from midflight.errors import (
 from midflight.kernel import events as e
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.stores.base import Query, Store
 from stores.backends import DURABLE, Open
 from stores.runs import (
@@ -123,7 +123,7 @@ async def test_a_kill_that_fails_half_way_has_stopped_nothing_and_set_no_switch(
     store: Store,
 ) -> None:
     await running(store)
-    unsayable = Who(by="olga", role=Role.OPERATOR, channel="\ud800")  # no event can hold it
+    unsayable = Actor(by="olga", role=Role.OPERATOR, channel="\ud800")  # no event can hold it
 
     with pytest.raises(InvalidRequest, match="surrogates not allowed"):
         await store.kill("all", unsayable)

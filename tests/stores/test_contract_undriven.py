@@ -11,7 +11,7 @@ from midflight.channels.render import Standing, status
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.kernel.status import place
 from midflight.server.agui_state import snapshot
 from midflight.server.live import Live, Lives
@@ -37,7 +37,7 @@ async def abandoned(store: Store) -> None:
 
 
 def control_of(store: Store) -> Control:
-    return Control(store, who=Who("olga", Role.OPERATOR))
+    return Control(store, who=Actor("olga", Role.OPERATOR))
 
 
 async def book_of(store: Store) -> RunBook:

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 import midflight
-from midflight import Control, EffectRecord, Run, Who, agent, local, tool
+from midflight import Actor, Control, EffectRecord, Run, agent, local, tool
 from midflight.errors import InvalidRequest, to_install
 from midflight.kernel.phases import Role
 from midflight.overriding import override
@@ -27,7 +27,7 @@ from midflight.telemetry import tracing
 pytestmark = pytest.mark.anyio
 
 SECRET = "xylophone"
-OLGA = Who(by="olga", role=Role.OPERATOR)
+OLGA = Actor(by="olga", role=Role.OPERATOR)
 
 
 @tool(effect="read", name="traced.look")

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.tui.app import MidflightApp
 
 SAME_S = 20.0
@@ -80,7 +80,7 @@ async def looking(
     control: Any, run: str = "", *, size: tuple[int, int] = (100, 30)
 ) -> AsyncIterator[Screen]:
     """The app in front of some runs, for as long as the block runs."""
-    who = Who(by="ann", role=Role.OPERATOR)
+    who = Actor(by="ann", role=Role.OPERATOR)
     app = MidflightApp(control, run=run, named={"who": who})
     async with app.run_test(size=size) as pilot:
         yield Screen(app, pilot)

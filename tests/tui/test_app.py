@@ -11,7 +11,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.remote import RemoteControl
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Query, Row
@@ -175,7 +175,7 @@ async def test_alt_enter_sends_and_switches_and_the_todo_is_listed(driving: Open
         await control.ended(run)
 
 
-ANN = Who(by="ann", role=Role.OPERATOR)
+ANN = Actor(by="ann", role=Role.OPERATOR)
 
 
 async def test_half_of_an_answer_stays_in_its_line_to_be_put_right(driving: Open) -> None:

@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input, Static
 
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.terminal.visible import STEERING
 from scenarios.conftest import Open
@@ -39,7 +39,7 @@ async def test_brief_step_message_and_question_are_drawn_to_the_letter(driving: 
 
     async with driving(parrot) as control:
         run = await control.start(parrot, FORGED, title=FORGED)
-        viewer = Who(by="eve", role=Role.VIEWER)
+        viewer = Actor(by="eve", role=Role.VIEWER)
         await control.send(run, f"hear {FORGED}", who=viewer)
         async with looking(control, run, size=(140, 40)) as screen:
             await screen.until(f"Do {SEEN}", f"Sure {SEEN}", f"hear {SEEN}", f"\n {SEEN}")

@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.run import Run, agent
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -50,7 +50,7 @@ async def test_a_refused_redirect_stays_open_with_its_text_and_is_taken_when_sen
     stage = Stage("tui-forms-refused")
     async with watched(driving, stage) as (screen, control, run):
         await screen.press("ctrl+r", *"milk")
-        asked = await control.redirect(run, "coffee", who=Who("bob"))
+        asked = await control.redirect(run, "coffee", who=Actor("bob"))
         await control.applied(asked)
         await screen.until("coffee")
         await screen.press("enter")
@@ -107,7 +107,7 @@ async def test_the_words_of_an_answer_to_a_question_that_is_gone_are_told_back(
             await screen.press("escape", *"Rome by train")
             state = await control.state(run)
             (question,) = state.questions
-            await control.answer(run, question, "Paris", who=Who("bob"))
+            await control.answer(run, question, "Paris", who=Actor("bob"))
             await screen.until("And back?", "You had written: Rome by train")
         await control.cancel(run, now=True)
         assert (await control.ended(run)).phase is Phase.CANCELLED

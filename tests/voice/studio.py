@@ -16,7 +16,7 @@ import anyio.lowlevel
 import numpy as np
 
 from midflight.control import Control, local
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.room import Room, RoomSink, Timed
@@ -35,7 +35,7 @@ from midflight.voice.shown import Shown
 from midflight.voice.sounds import samples
 
 WORD = RATE // 10
-ANN = Who("ann", channel="voice")
+ANN = Actor("ann", channel="voice")
 THREAD = "t-phone"
 
 
@@ -167,7 +167,7 @@ async def talking(
     synthesiser: Synthesiser | None = None,
     sink: Timed | None = None,
     words: Words | None = None,
-    who: Who = ANN,
+    who: Actor = ANN,
 ) -> AsyncIterator[Scene]:
     """Somebody on the line with the first of these agents, in a store of its own."""
     words = words or Words()
@@ -195,7 +195,7 @@ async def on_the_line(
         yield control, lambda: _line(control, agent, engines, words, RoomSink(), ANN)
 
 
-def line_of(control: Control, agent: Agent, who: Who) -> AbstractAsyncContextManager[Scene]:
+def line_of(control: Control, agent: Agent, who: Actor) -> AbstractAsyncContextManager[Scene]:
     """A line of its own, with engines of its own, to a thread that others may be on the line to."""
     words = Words()
     engines = Engines(PlainVad, (PlainRecogniser(words),), (PlainSynthesiser(),))
@@ -204,7 +204,7 @@ def line_of(control: Control, agent: Agent, who: Who) -> AbstractAsyncContextMan
 
 @asynccontextmanager
 async def _line(
-    control: Control, agent: Agent, engines: Engines, words: Words, sink: Timed, who: Who
+    control: Control, agent: Agent, engines: Engines, words: Words, sink: Timed, who: Actor
 ) -> AsyncIterator[Scene]:
     shown: list[Shown] = []
     async with line_to(

@@ -9,14 +9,14 @@ import pytest
 
 from midflight.assistant import Profile, assistant
 from midflight.kernel.phases import Cause
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, say
 from voice.studio import THREAD, WORD, Scene, talking
 from voice.talkers import TEXT, thinking
 
 pytestmark = pytest.mark.anyio
-BOB = Who("bob", channel="web")
+BOB = Actor("bob", channel="web")
 HEARD = ("one two three four", "cut short")
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from midflight.control import Control
 from midflight.kernel.phases import Cause
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.voice.acts import BROKEN_OFF
 from voice.studio import THREAD, PlainRecogniser, Words, on_the_line, told
 from voice.talkers import ANSWER, thinker, worker
 
 pytestmark = pytest.mark.anyio
-BOB = Who("bob", channel="web")
+BOB = Actor("bob", channel="web")
 HEARD = ("one two three four", "cut short")
 
 

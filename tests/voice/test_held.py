@@ -8,16 +8,16 @@ import anyio
 import pytest
 
 from midflight.kernel.phases import Cause, Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Run, agent
 from midflight.voice.shown import Did
 from voice.studio import THREAD, WORD, Scene, talking
 from voice.talkers import TEXT, counting, reader, thinking, worker
 
 pytestmark = pytest.mark.anyio
-ANN_ON_THE_PAGE = Who("ann", channel="web")
-BOB = Who("bob", channel="web")
-OPERATOR = Who("olga", Role.OPERATOR)
+ANN_ON_THE_PAGE = Actor("ann", channel="web")
+BOB = Actor("bob", channel="web")
+OPERATOR = Actor("olga", Role.OPERATOR)
 
 
 async def told(there: Scene) -> list[tuple[str, str]]:
@@ -218,7 +218,7 @@ async def test_a_redirect_from_another_door_ends_the_answer_that_it_ends_and_the
     [(ANN_ON_THE_PAGE, "It was cancelled."), (BOB, "bob has cancelled it.")],
 )
 async def test_a_cancel_from_another_door_ends_speech_and_is_told(
-    tmp_path: Path, who: Who, said: str
+    tmp_path: Path, who: Actor, said: str
 ) -> None:
     async with thinking(tmp_path) as (there, _, run):
         played = there.room.sink.played
@@ -233,7 +233,7 @@ async def test_a_cancel_from_another_door_ends_speech_and_is_told(
 
 
 async def test_who_may_only_look_is_silenced_too_and_the_line_lives_on(tmp_path: Path) -> None:
-    viewer = Who("eve", Role.VIEWER, "voice")
+    viewer = Actor("eve", Role.VIEWER, "voice")
     async with talking(reader, folder=tmp_path, who=viewer) as there:
         run = await there.control.start(reader, "Count", thread=THREAD, who=BOB)
         await there.hears(4)

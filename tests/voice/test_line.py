@@ -10,7 +10,7 @@ import pytest
 
 from midflight.assistant import Profile, Rules, assistant
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.models.scripted import ScriptedModel, say
 from midflight.overriding import override
 from midflight.voice.acts import WITH_A_PERSON, YES_OR_NO
@@ -97,7 +97,7 @@ async def test_what_the_agent_has_to_say_waits_while_somebody_speaks(tmp_path: P
     async with talking(clerk, folder=tmp_path) as there:
         spoken = there.words.said("And another thing that I wanted to say", 3.0)
         await there.room.hear(spoken[: len(spoken) // 2])
-        await there.control.start(clerk, "Count", thread=THREAD, who=Who("bob"))
+        await there.control.start(clerk, "Count", thread=THREAD, who=Actor("bob"))
         with anyio.fail_after(10):
             while not there.line.mouth.is_busy:  # noqa: ASYNC110 - it comes by the store
                 await anyio.sleep(0.01)
@@ -222,7 +222,7 @@ async def test_another_strategy_is_a_word_away(tmp_path: Path) -> None:
 
 
 async def test_a_person_takes_over_speaks_to_the_caller_and_hands_back(tmp_path: Path) -> None:
-    voice, bob = PlainSynthesiser(), Who("bob", channel="web")
+    voice, bob = PlainSynthesiser(), Actor("bob", channel="web")
     async with talking(worker, folder=tmp_path, synthesiser=voice) as there:
         await there.say("Begin the work")
         front = (await there.control.runs())[0].journal
@@ -243,7 +243,7 @@ async def test_a_person_takes_over_speaks_to_the_caller_and_hands_back(tmp_path:
 async def test_who_may_only_look_is_told_so_and_nothing_is_changed(tmp_path: Path) -> None:
     from midflight.kernel.phases import Role
 
-    viewer = Who("eve", Role.VIEWER, "voice")
+    viewer = Actor("eve", Role.VIEWER, "voice")
     async with talking(worker, folder=tmp_path, who=viewer) as there:
         run = await there.control.start(worker, "Work", thread=THREAD)
         await there.room.wait(0.5)
@@ -306,7 +306,7 @@ async def test_a_reply_that_was_heard_to_its_end_or_not_begun_is_left_as_it_is(
             # somebody writes; the answer comes while the caller speaks, who hangs up then
             held = there.words.said("Hm", 3.0, confidence=0.3)
             await there.room.hear(held[:16_000])
-            await control.send(THREAD, "And then?", who=Who("bob"))
+            await control.send(THREAD, "And then?", who=Actor("bob"))
             with anyio.fail_after(10):
                 while not there.line.mouth.is_busy:  # noqa: ASYNC110 - it comes by the store
                     await anyio.sleep(0.01)
@@ -433,15 +433,15 @@ async def test_a_redirect_for_a_run_that_has_left_the_front_is_a_message(tmp_pat
     words = Words()
     recogniser = PlainRecogniser(words)
     async with talking(worker, folder=tmp_path, recogniser=recogniser, words=words) as there:
-        first = await there.control.start(worker, "One", thread=THREAD, who=Who("bob"))
+        first = await there.control.start(worker, "One", thread=THREAD, who=Actor("bob"))
         await there.room.wait(0.2)
         told = anyio.Event()
         recogniser.thinks = told.wait
         await there.room.hear(words.said("No, only the second half"))
         await there.passes(1)
-        await there.control.cancel(first, who=Who("bob"))
+        await there.control.cancel(first, who=Actor("bob"))
         await there.control.ended(first)
-        second = await there.control.start(worker, "Two", thread=THREAD, who=Who("bob"))
+        second = await there.control.start(worker, "Two", thread=THREAD, who=Actor("bob"))
         told.set()
         await there.room.wait(1)
 
@@ -453,7 +453,7 @@ async def test_a_redirect_for_a_run_that_has_left_the_front_is_a_message(tmp_pat
 async def test_while_a_person_has_it_words_are_theirs_and_go_on_says_who_has_it(
     tmp_path: Path,
 ) -> None:
-    bob = Who("bob", channel="web")
+    bob = Actor("bob", channel="web")
     async with talking(worker, folder=tmp_path) as there:
         await there.say("Begin the work")
         front = (await there.control.runs())[0].journal

@@ -9,7 +9,7 @@ import pytest
 
 from midflight.errors import StoreFull, StoreUnavailable
 from midflight.kernel.phases import Cause, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.voice.acts import WITH_A_PERSON
 from midflight.voice.noting import NOT_NOTED
 from midflight.voice.room import RoomSink
@@ -19,9 +19,9 @@ from voice.studio import THREAD, WORD, talking
 from voice.talkers import TEXT, counting, reader, speaker, thinking
 
 pytestmark = pytest.mark.anyio
-BOB = Who("bob", channel="web")
-OLGA = Who("olga", Role.OPERATOR)
-EVE = Who("eve", Role.VIEWER, "voice")
+BOB = Actor("bob", channel="web")
+OLGA = Actor("olga", Role.OPERATOR)
+EVE = Actor("eve", Role.VIEWER, "voice")
 
 
 async def test_after_words_that_are_refused_it_is_said_why_and_speech_goes_on_where_it_was(

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
 from midflight.voice.deeds import Moment
@@ -30,7 +30,7 @@ from voice.studio import (
 from voice.talkers import TEXT, worker
 
 pytestmark = pytest.mark.anyio
-BOB = Who("bob", channel="web")
+BOB = Actor("bob", channel="web")
 
 
 async def front_of(there: Scene) -> RunState:

@@ -11,7 +11,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.kernel.phases import LIVE, Cause
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Query
@@ -20,7 +20,7 @@ from midflight.voice.shown import Did
 from voice.studio import THREAD, Scene, on_the_line, talking
 
 pytestmark = pytest.mark.anyio
-BOB = Who("bob", channel="web")
+BOB = Actor("bob", channel="web")
 BACKUP = "May I delete the backup?"
 ABOUT_BACKUP = f"About Tidy the disks: {BACKUP}"
 TOLD = "The report is ready and waits for you. Shall I read it?"

@@ -11,15 +11,15 @@ import pytest
 
 from midflight.control import Control, local
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from voice.studio import ANN, WORD, Scene, line_of, told
 from voice.talkers import ANSWER, TEXT, speaker, thinker
 
 pytestmark = pytest.mark.anyio
-CARL = Who("carl", channel="voice")
-EVE = Who("eve", Role.VIEWER)  # whose questions aside are answered with how it stands
-Calling = Callable[[Who], AbstractAsyncContextManager[Scene]]
+CARL = Actor("carl", channel="voice")
+EVE = Actor("eve", Role.VIEWER)  # whose questions aside are answered with how it stands
+Calling = Callable[[Actor], AbstractAsyncContextManager[Scene]]
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ async def test_a_question_aside_in_the_midst_of_an_answer_is_not_taken_for_its_e
 @pytest.mark.parametrize("pauses", [False, True])
 @pytest.mark.parametrize("other", [ANN, CARL], ids=["their other one", "somebody else's"])
 async def test_a_redirect_on_one_line_ends_on_the_other_what_it_ends_and_the_next_is_spoken(
-    tmp_path: Path, other: Who, pauses: bool
+    tmp_path: Path, other: Actor, pauses: bool
 ) -> None:
     clerk, _ = thinker(anyio.Event(), "thirteen")
     async with exchange(clerk, tmp_path) as (_, call), call(ANN) as one, call(other) as two:

@@ -2,7 +2,7 @@
 import { drop, keep, sorted, type Press } from "./model/presses";
 import { draftOf, forgetDraft, keepDraft, read, write, type Draft } from "./model/drafts";
 import { pathOf } from "./model/route";
-import { ENDED, type Accepted, type RunSheet } from "./model/types";
+import { ENDED, type Ack, type RunSheet } from "./model/types";
 import { api, newKey, Refused, Unreachable } from "./net/api";
 import { connection, go, runSheet, set, state } from "./store";
 
@@ -14,7 +14,7 @@ const AGAIN_MS = [300, 1000, 2000];
 /** Press a verb of a run. Gives what the server said, or null when it was refused or waits for the line. */
 export async function press(
   run: RunSheet, verb: string, body: Record<string, unknown>, label: string, draft?: Draft, layer?: Press["layer"],
-): Promise<Accepted | null> {
+): Promise<Ack | null> {
   const typed = { ...(draft ? { draft } : {}), ...(layer ? { layer } : {}) };
   const one: Press = { run: run.run, verb, body, key: newKey(), at: Date.now(), label, ...typed };
   if (connection(state()) === "lost") remember(keep(state().presses, one)); // shown at once; it may still get through
@@ -29,7 +29,7 @@ function remember(presses: readonly Press[]): void {
 const underWay = new Map<string, AbortController>();
 const takenBack = new Set<string>(); // while under way: what fails then does not wait for the line
 
-async function send(one: Press): Promise<Accepted | null> {
+async function send(one: Press): Promise<Ack | null> {
   if (underWay.has(one.key)) return null;
   const call = new AbortController();
   underWay.set(one.key, call);

@@ -28,8 +28,8 @@ LONGEST: Final = 200  # characters of a name; what is longer is cut, and ends wi
 Fact = str | int | float | bool
 
 
-class Actor(Protocol):
-    """The caller as a verb names it: see ``Who``."""
+class Named(Protocol):
+    """The caller as a verb names it: see ``Actor``."""
 
     @property
     def by(self) -> str:
@@ -64,7 +64,7 @@ def deed(
     target: str = "",
     *,
     id: str,  # noqa: A002 - the name that it has in a Deed
-    who: Actor | None = None,
+    who: Named | None = None,
     **more: Any,
 ) -> Deed:
     """Return a deed of the caller of this moment, or of ``who`` where a verb names somebody."""

@@ -23,7 +23,7 @@ from midflight.control import Control
 from midflight.errors import JournalNotFound
 from midflight.inputs import Clock
 from midflight.kernel.phases import LIVE, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX, Query
 
@@ -94,7 +94,7 @@ class Chats:
             return memory
 
     async def join(
-        self, chat: str, thread: str, who: Who, *, mentions_only: bool = False, since: str = ""
+        self, chat: str, thread: str, who: Actor, *, mentions_only: bool = False, since: str = ""
     ) -> Post:
         """Go on in this chat with a thread that was begun elsewhere."""
         if not who.role.steers:

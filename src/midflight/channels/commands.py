@@ -13,7 +13,7 @@ from midflight.channels.ledger import Memory
 from midflight.channels.shapes import Action, Button, Post, mark
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.sheets.words import short
 
 SHOWN_MAX: Final = 5
@@ -26,7 +26,7 @@ class Given(Struct, frozen=True):
     """A command as somebody gave it. ``late`` is one that waited for longer than a person does."""
 
     text: str
-    who: Who
+    who: Actor
     key: str
     late: bool = False
 

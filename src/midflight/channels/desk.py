@@ -15,13 +15,13 @@ from midflight.channels.finding import Finder
 from midflight.channels.inbox import unstorable
 from midflight.channels.ledger import Memory
 from midflight.channels.shapes import Action, Button, Field, Form, Post
-from midflight.control import Accepted, Control
+from midflight.control import Ack, Control
 from midflight.errors import InvalidRequest, MidflightError, Outdated
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.limits import limits_from
 from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
-from midflight.kernel.record import Who, taken_under
+from midflight.kernel.record import Actor, taken_under
 from midflight.kernel.state import RunState
 from midflight.sheets.caps import raised_of, typed
 from midflight.sheets.words import short
@@ -39,7 +39,7 @@ class Desk:
         self.control, self.find = control, find
         self._drafts: dict[tuple[str, str], str] = {}
 
-    async def form(self, memory: Memory, action: Action, who: Who) -> Form | Post:
+    async def form(self, memory: Memory, action: Action, who: Actor) -> Form | Post:
         """Return the form that a press opens, or a post that says why it opens none."""
         try:
             run = await self.find.run(memory, action.run)
@@ -57,7 +57,7 @@ class Desk:
         except MidflightError as error:
             return Post(str(error))
 
-    def _redirecting(self, state: RunState, action: Action, who: Who) -> Form:
+    def _redirecting(self, state: RunState, action: Action, who: Actor) -> Form:
         draft = self._drafts.get((who.by, state.journal)) or state.brief
         fields = [Field("text", "The brief: what it is to do from here on", value=draft, long=True)]
         if state.phase is Phase.PAUSED:
@@ -74,7 +74,7 @@ class Desk:
         self,
         memory: Memory,
         action: Action,
-        who: Who,
+        who: Actor,
         *,
         key: str,
         fields: Mapping[str, str] | None = None,
@@ -97,13 +97,13 @@ class Desk:
         except MidflightError as error:
             return _with_typed(await self._refused(memory, action, str(error)), fields)
 
-    async def _is_done(self, memory: Memory, action: Action, who: Who, key: str) -> bool:
+    async def _is_done(self, memory: Memory, action: Action, who: Actor, key: str) -> bool:
         """Return whether a press was carried out before, and only its answer was not given."""
         state = await self.control.state(await self.find.run(memory, action.run))
         return taken_under(state.keys, who.by, key) is not None
 
     async def _asks_again(
-        self, memory: Memory, action: Action, fields: dict[str, str], who: Who
+        self, memory: Memory, action: Action, fields: dict[str, str], who: Actor
     ) -> Post:
         """Ask whether a press is still meant, because it has waited for longer than people do."""
         text = fields.get("text", "").strip()
@@ -115,7 +115,7 @@ class Desk:
         pressed = f"You pressed {action.verb.capitalize()}{words} while I was away."
         return Post(f"{pressed} Nothing was changed. Do it now?", buttons=(again,))
 
-    def _keep_draft(self, who: Who, run: str, text: str) -> None:
+    def _keep_draft(self, who: Actor, run: str, text: str) -> None:
         """Keep typed words that were not applied; the form shows them when it is opened again."""
         self._drafts[who.by, run] = text
         while len(self._drafts) > DRAFTS_KEPT:
@@ -131,7 +131,7 @@ class Desk:
         return Post(f"{why}\n{stands}".rstrip())
 
     async def _verb(
-        self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
+        self, memory: Memory, action: Action, who: Actor, key: str, fields: dict[str, str]
     ) -> Post:
         run = await self.find.run(memory, action.run)
         offer = (await self.control.preview(run))[action.verb]
@@ -150,7 +150,7 @@ class Desk:
         return Post(f"**{wanted}** is on record. {_acknowledged(accepted)}{since}")
 
     async def _redirect(
-        self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
+        self, memory: Memory, action: Action, who: Actor, key: str, fields: dict[str, str]
     ) -> Post:
         run, text = await self.find.run(memory, action.run), fields.get("text", "").strip()
         self._keep_draft(who, run, text)
@@ -165,7 +165,7 @@ class Desk:
         return Post(f"**Redirect** is on record. {_acknowledged(accepted)}")
 
     async def _answer(
-        self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
+        self, memory: Memory, action: Action, who: Actor, key: str, fields: dict[str, str]
     ) -> Post:
         run = await self.find.run(memory, action.run)
         way = _way(await self.find.question(run, action.at), action.choice)
@@ -173,21 +173,21 @@ class Desk:
         return Post(f"Your answer is on record: **{way.label}**.")
 
     async def _caps(
-        self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
+        self, memory: Memory, action: Action, who: Actor, key: str, fields: dict[str, str]
     ) -> Post:
         run = await self.find.run(memory, action.run)
         await self.control.raise_limits(run, limits_from(fields), who=who, key=key)
         return Post("**Raise cap** is on record.")
 
     async def _hand_back(
-        self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
+        self, memory: Memory, action: Action, who: Actor, key: str, fields: dict[str, str]
     ) -> Post:
         run = await self.find.run(memory, action.run)
         await self.control.hand_back(run, fields.get("note", ""), who=who, key=key)
         return Post("**Hand back** is on record.")
 
     async def _overrule(
-        self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
+        self, memory: Memory, action: Action, who: Actor, key: str, fields: dict[str, str]
     ) -> Post:
         thread, message = memory.thread, action.at
         talk = await self.find.talk(thread)
@@ -198,14 +198,14 @@ class Desk:
         return Post(f"On record: {done.status}.")
 
     async def _todo(
-        self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
+        self, memory: Memory, action: Action, who: Actor, key: str, fields: dict[str, str]
     ) -> Post:
         verb = self.control.do_now if action.verb == "do_now" else self.control.remove_todo
         done = await verb(memory.thread, action.at, who=who, key=key)
         return Post(f"On record: {done.status or done.did or 'taken off the list'}.")
 
     async def _nothing(
-        self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
+        self, memory: Memory, action: Action, who: Actor, key: str, fields: dict[str, str]
     ) -> Post:
         return Post("Nothing was changed.")
 
@@ -262,7 +262,7 @@ def _capping(caps: Mapping[str, float], action: Action) -> Form:
     return Form("Raise cap", action, tuple(fields))
 
 
-def _acknowledged(accepted: Accepted) -> str:
+def _acknowledged(accepted: Ack) -> str:
     """Return the words of an acknowledgement: what is in flight, and its status if it has one."""
     flying = ", ".join(accepted.in_flight)
     now = f"In flight: {flying}." if flying else "Nothing is in flight."

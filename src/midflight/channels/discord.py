@@ -33,7 +33,7 @@ from midflight.channels.switchboard import Switchboard
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, wall_clock
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 
 CLOSE_S: Final = 5.0
@@ -98,7 +98,7 @@ class Client(discord.Client):
         with anyio.move_on_after(CLOSE_S, shield=True):
             await self.close()
 
-    def who(self, user: discord.abc.User, chat: str) -> Who | None:
+    def who(self, user: discord.abc.User, chat: str) -> Actor | None:
         """Return the person behind a user of Discord, with their role; None for a stranger."""
         roles = [str(role) for role in getattr(user, "_roles", ())]  # also of a guild not known yet
         return self.board.people.who(str(user.id), user.name, channel=NAME, chat=chat, roles=roles)

@@ -19,7 +19,7 @@ from midflight.channels.people import STRANGER
 from midflight.channels.shapes import Action, Form, Post
 from midflight.channels.switchboard import LATE_S
 from midflight.inputs import Clock
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 
 if TYPE_CHECKING:
     from midflight.channels.discord import Client
@@ -98,7 +98,7 @@ class Presses:
         await interaction.followup.send(straight(done.text), ephemeral=True, suppress_embeds=True)
 
     async def _open_form(
-        self, interaction: discord.Interaction, chat: str, code: str, who: Who
+        self, interaction: discord.Interaction, chat: str, code: str, who: Actor
     ) -> None:
         action = Action.read(code)
         assert action is not None  # or its verb would not ask for a form
@@ -117,7 +117,7 @@ class Presses:
         interaction: discord.Interaction,
         chat: str,
         code: str,
-        who: Who,
+        who: Actor,
         fields: dict[str, str],
     ) -> None:
         key = f"i{interaction.id}"

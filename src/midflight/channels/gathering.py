@@ -19,7 +19,7 @@ BARE: Final = "-# This chat does not take what belongs to this: buttons, files o
 UNSHOWN: Final = "Something could not be shown: this chat does not take it. It is in the thread."
 
 
-class Ack(Struct, frozen=True):
+class Reply(Struct, frozen=True):
     """The answer to one message that was heard: how things stand, or why it was not stored."""
 
     message: str
@@ -68,7 +68,7 @@ def plainer(post: Post) -> list[Post]:
     return [*([] if is_bare else [bare]), Post(UNSHOWN, post.key)]
 
 
-def answer(acks: Sequence[Ack]) -> Post:
+def answer(acks: Sequence[Reply]) -> Post:
     """Return one answer to all messages that were heard meanwhile; each of them is counted.
 
     Only the latest lines about how things stand are kept. Messages that were not stored, and

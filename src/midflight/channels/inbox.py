@@ -10,14 +10,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from midflight.channels.finding import Finder
-from midflight.channels.gathering import Ack
+from midflight.channels.gathering import Reply
 from midflight.channels.ledger import Memory
 from midflight.channels.people import door, shown
 from midflight.channels.shapes import Heard
-from midflight.control import Accepted, Control
+from midflight.control import Ack, Control
 from midflight.conversation import TEXT_MAX, is_storable
 from midflight.errors import InvalidRequest, MidflightError, Refused
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.sheets.words import short
@@ -33,12 +33,12 @@ class Inbox:
         self._control, self._find = control, find
         self._channel, self._agent = channel, agent
 
-    async def hear(self, memory: Memory, heard: Heard, who: Who) -> Ack:
+    async def hear(self, memory: Memory, heard: Heard, who: Actor) -> Reply:
         """Store a message; when this returns it is on record, or the answer says why not.
 
         The answer is empty where the thread itself says everything.
         """
-        ack = Ack(heard.id, who.by, "", heard.notes, stored=False)
+        ack = Reply(heard.id, who.by, "", heard.notes, stored=False)
         why_not = unstorable(heard.text) or _empty(heard.text)
         if why_not:
             return replace(ack, text=f"{why_not} Nothing was stored.")
@@ -49,7 +49,7 @@ class Inbox:
         looks_on = () if who.role.steers else (LOOKS_ON,)
         return replace(ack, text=stands, notes=(*looks_on, *heard.notes), stored=True)
 
-    async def _store(self, memory: Memory, heard: Heard, who: Who) -> str:
+    async def _store(self, memory: Memory, heard: Heard, who: Actor) -> str:
         talk, key = await self._find.talk(memory.thread), message_key(heard.id)
         if talk is None or (talk.host is None and not talk.front):
             said = [(key, heard.text)]
@@ -107,7 +107,7 @@ class Inbox:
         unread = talk.unread if talk is not None else {}
         return {message for message, at in self._written(memory, talk).items() if at in unread}
 
-    async def _message(self, memory: Memory, message: str) -> tuple[int, Who, str, bool] | None:
+    async def _message(self, memory: Memory, message: str) -> tuple[int, Actor, str, bool] | None:
         talk = await self._find.talk(memory.thread)
         position = self._written(memory, talk).get(message)
         if talk is None or position is None:
@@ -151,13 +151,13 @@ def _empty(text: str) -> str:
     return "" if text.strip() else "There is nothing in it that I can read."
 
 
-def _check_author(who: Who, by: str) -> None:
+def _check_author(who: Actor, by: str) -> None:
     """Refuse a change of somebody else's message, where the chat itself does not prevent it."""
     if by and by != who.by:
         raise InvalidRequest(f"that message is {shown(who.by)}'s, not yours. Nothing was changed.")
 
 
-def _is_turning(accepted: Accepted) -> bool:
+def _is_turning(accepted: Ack) -> bool:
     """Return whether a redirect takes effect now: nothing is in flight, and nothing holds it."""
     held = accepted.status.startswith(("paus", "held"))
     return accepted.did == REDIRECTED and not accepted.in_flight and not held

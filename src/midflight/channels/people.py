@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 
 _RULE: Final = re.compile(
     r"(?P<id>[A-Za-z0-9_.@+-]{1,64})=((?P<name>[\w.@+-]{1,64}):)?(?P<role>\w+)"
@@ -58,7 +58,7 @@ class People:
 
     def who(
         self, user: str, name: str, *, channel: str, chat: str, roles: Collection[str] = ()
-    ) -> Who | None:
+    ) -> Actor | None:
         """Return the person behind a user of a chat; None if they may do nothing here.
 
         Their id is part of their name, unless the list names them: in a chat people can take
@@ -72,9 +72,9 @@ class People:
         role = max(ranks, key=RANKS.index) if ranks else self._others
         assert role is not None
         called = listed.name if listed and listed.name else f"{_name(name)}@{channel}:{_id(user)}"
-        return Who(by=called, role=role, channel=door(channel, chat))
+        return Actor(by=called, role=role, channel=door(channel, chat))
 
-    def still(self, who: Who) -> Who | None:
+    def still(self, who: Actor) -> Actor | None:
         """Return a person of an earlier process with their role of now, never a higher one.
 
         The chat's own roles of a person who is not on the list are not known any more: the highest

@@ -18,7 +18,7 @@ import msgspec
 from midflight.channels import render
 from midflight.channels.base import Channel, ChatGone, NotNow, NotTaken, PostGone
 from midflight.channels.following import Follower
-from midflight.channels.gathering import Ack, answer, plainer, together
+from midflight.channels.gathering import Reply, answer, plainer, together
 from midflight.channels.ledger import Ledger, Memory
 from midflight.channels.people import door
 from midflight.channels.shapes import Post
@@ -54,7 +54,7 @@ class Relay:
         self._control, self._channel, self._ledger = control, channel, ledger
         self._clock, self._workdir = clock, workdir
         self._removed = 0
-        self._acks: list[Ack] = []
+        self._acks: list[Reply] = []
         self._notes: list[Post] = []
         self._settles: list[str] = []  # keys of presses that the notes answer
         self._stirred = anyio.Event()
@@ -87,7 +87,7 @@ class Relay:
         """Begin to follow the thread, now that it exists."""
         self._follows.set()
 
-    def acknowledge(self, ack: Ack) -> None:
+    def acknowledge(self, ack: Reply) -> None:
         """Answer a message that was heard."""
         self._acks.append(ack)
         self._stir()

@@ -35,7 +35,7 @@ from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.sheets.words import short
 from midflight.verbs.auditing import record_refusal
@@ -90,7 +90,7 @@ class Switchboard(Chats):
 
     # ── texts ────────────────────────────────────────────────────────────────────────────────
 
-    async def hear(self, chat: str, heard: Heard, who: Who) -> None:
+    async def hear(self, chat: str, heard: Heard, who: Actor) -> None:
         """Take a text, in the order of the chat. The same one again is not taken twice."""
         memory = await self.open(chat)
         if self.has_heard(chat, heard.id):
@@ -148,13 +148,13 @@ class Switchboard(Chats):
 
     # ── presses ──────────────────────────────────────────────────────────────────────────────
 
-    async def form(self, chat: str, action: Action, who: Who) -> Form | Post:
+    async def form(self, chat: str, action: Action, who: Actor) -> Form | Post:
         """Return the form that a press opens, or a post that says why it opens none."""
         memory = self.memory(chat)
         return await self._desk.form(memory, action, who) if memory is not None else UNKNOWN
 
     async def remember(
-        self, chat: str, key: str, code: str, who: Who, *, way: str, fields: Mapping[str, str]
+        self, chat: str, key: str, code: str, who: Actor, *, way: str, fields: Mapping[str, str]
     ) -> None:
         """Remember a press before it is carried out; after a crash the next process answers it."""
         memory = self.memory(chat)
@@ -170,7 +170,7 @@ class Switchboard(Chats):
         self,
         chat: str,
         code: str,
-        who: Who,
+        who: Actor,
         *,
         key: str,
         fields: Mapping[str, str] | None = None,
@@ -223,7 +223,7 @@ class Switchboard(Chats):
                 f"You gave {short(pending.code)} just before I ended. Nothing was changed. If it "
                 "is still meant, give it again."
             )
-        then = Who(pending.by, Role(pending.role), door(self._channel.name, memory.chat))
+        then = Actor(pending.by, Role(pending.role), door(self._channel.name, memory.chat))
         who = self.people.still(then)
         if who is None:
             return Post("You are not on the list of people any more. It was not done now.")

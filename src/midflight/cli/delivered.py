@@ -17,7 +17,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.terminal.folding import folded, more
 from midflight.terminal.looks import indented
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 
 WAIT_S: Final = 2.5  # a driver looks for work every two seconds
 DOUBTFUL: Final = frozenset({"unknown", "could not be undone"})
@@ -53,7 +53,7 @@ class Delivered(Struct, frozen=True):
 
 
 async def deliver(
-    desk: Desk, accepted: Accepted, *, wait_s: float = WAIT_S, ready: Ready | None = None
+    desk: Desk, accepted: Ack, *, wait_s: float = WAIT_S, ready: Ready | None = None
 ) -> int:
     """Wait a little for a verb to be applied, and say how the run stands."""
     run, position = accepted.run, accepted.position

@@ -25,7 +25,7 @@ from midflight.control import Control
 from midflight.errors import InvalidRequest, JournalNotFound, Refused, StoreUnavailable
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, Row
 from midflight.stores.opening import open_store
 
@@ -77,7 +77,7 @@ class Desk:
     """A control, local or remote, and the person who uses it."""
 
     def __init__(
-        self, control: AnyControl, where: Where, who: Who | None, *, as_json: bool
+        self, control: AnyControl, where: Where, who: Actor | None, *, as_json: bool
     ) -> None:
         self.control = control
         self.where = where
@@ -90,7 +90,7 @@ class Desk:
         return bool(self.where.server)
 
     @property
-    def named(self) -> dict[str, Who]:
+    def named(self) -> dict[str, Actor]:
         """The argument ``who`` for verbs; empty over HTTP, where the token says who asks."""
         return {"who": self.who} if self.who is not None else {}
 
@@ -164,7 +164,7 @@ async def opened(
             yield Desk(remote, where, None, as_json=as_json)
         return
     check_store(where.store)
-    who = Who(by=person(), role=Role.OPERATOR, channel="cli")
+    who = Actor(by=person(), role=Role.OPERATOR, channel="cli")
     async with open_store(where.store) as store:
         yield Desk(Control(store, who=who), where, who, as_json=as_json)
 

@@ -35,7 +35,7 @@ from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.run import Agent
 from midflight.stores.opening import open_store
 
@@ -152,7 +152,7 @@ async def _on_server(where: Where, wanted: Wanted, detach: bool, as_json: bool, 
 
 async def _recorded(where: Where, wanted: Wanted, agent: Agent, as_json: bool) -> int:
     """Only put the run on record: a process that serves the store takes it up."""
-    who = Who(by=person(), role=Role.OPERATOR, channel="cli")
+    who = Actor(by=person(), role=Role.OPERATOR, channel="cli")
     async with open_store(where.store) as store:
         desk = Desk(Control(store, who=who), where, who, as_json=as_json)
         module = wanted.agent.partition(":")[0]
@@ -163,7 +163,7 @@ async def _here(
     where: Where, wanted: Wanted, agent: Agent, workdir: Path, as_json: bool, plain: bool
 ) -> int:
     """Drive it in this process. Leaving holds it, as the end of a server does."""
-    who = Who(by=person(), role=Role.OPERATOR, channel="cli")
+    who = Actor(by=person(), role=Role.OPERATOR, channel="cli")
     status, started = DETACHED, ""
     shown: Follower = follower(where.command, as_json=as_json, plain=plain, driving=True)
     keep_tracebacks_off_the_screen()

@@ -20,7 +20,7 @@ from midflight.sheets import RunSheet
 from midflight.sheets.answers import written
 from midflight.terminal import looks
 from midflight.terminal.forms import plain
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 
 app = typer.Typer()
 To = Annotated[
@@ -30,7 +30,7 @@ ASIDE_WAIT_S = 60.0
 TodoOption = Annotated[int | None, typer.Option(metavar="TODO", help="By its number.")]
 
 
-def say(desk: Desk, accepted: Accepted, what: str = "stored") -> int:
+def say(desk: Desk, accepted: Ack, what: str = "stored") -> int:
     """Say what is on record, its effect, and how the run stands."""
     if desk.as_json:
         print_json(accepted)
@@ -76,7 +76,7 @@ async def aside(
     return 0
 
 
-async def _answer(desk: Desk, asked: Accepted, wait_s: float) -> str:
+async def _answer(desk: Desk, asked: Ack, wait_s: float) -> str:
     """Return the answer to a side question: at once without an agent, else from its run."""
     if not asked.target:
         return asked.status

@@ -17,7 +17,7 @@ from midflight.cli.printing import print, print_json
 from midflight.control import Control, local
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
 from midflight.terminal.looks import indented
@@ -88,7 +88,7 @@ async def _simulate(options: Options, agents: list[Agent], pcm: bytes) -> int:
     from midflight.voice.sounds import both_sides
 
     engines = await anyio.to_thread.run_sync(offline_engines, options.voice)
-    who, sink, told = Who(person(), channel="voice"), RoomSink(), _Told(options.as_json)
+    who, sink, told = Actor(person(), channel="voice"), RoomSink(), _Told(options.as_json)
     async with (
         local(options.store, *agents, workdir=options.workdir) as control,
         line_to(

@@ -15,7 +15,7 @@ from midflight.demo.analyst import BRIEF, NAME, analyst
 from midflight.demo.analyst_tools import HOLD_S, TO, AnalystTools
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import ENDS
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.models.base import Model
 from midflight.models.opening import open_model
 from midflight.run import Agent
@@ -62,7 +62,7 @@ class Cast(Struct, frozen=True):
         numbers = (row.journal.removeprefix(SHORT) for row in rows)
         last = max((int(number) for number in numbers if number.isdecimal()), default=0)
         run = await control.start(  # under a short name: its URL is read and typed by people
-            self.leading, BRIEF, title=TITLE, who=Who(by=DEMO), key=str(last + 1)
+            self.leading, BRIEF, title=TITLE, who=Actor(by=DEMO), key=str(last + 1)
         )
         others = f" {len(living)} of another model wait for it." if living else ""
         return run, f"Run {run} has begun: customers, MRR, churn risk, tasks, memo, email.{others}"

@@ -22,7 +22,7 @@ from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.facts import record
 from midflight.kernel.limits import allotment, at_cap, committed
 from midflight.kernel.phases import ENDS, Mode, Phase
-from midflight.kernel.record import Limits, Usage, Who
+from midflight.kernel.record import Actor, Limits, Usage
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
 from midflight.run import Agent
@@ -109,7 +109,7 @@ async def spawn(
             return Draft()
         granted = allotment(mine, now, wanted)
         created = e.RunCreated(
-            who=Who(by=run),
+            who=Actor(by=run),
             agent=name,
             thread=mine.thread,
             brief=brief,

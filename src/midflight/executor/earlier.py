@@ -21,7 +21,7 @@ from midflight.executor.talk import (
 )
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.state import RunState
 from midflight.stores.base import PAGE
 from midflight.stores.waiting import Journals
@@ -64,7 +64,7 @@ async def _brief(journals: Journals, run: str) -> Spoken | None:
     return _of_person(created.who, created.brief, record.at)
 
 
-def _of_person(who: Who, text: str, at: float, kind: str = MESSAGE) -> Spoken:
+def _of_person(who: Actor, text: str, at: float, kind: str = MESSAGE) -> Spoken:
     return Spoken(who.by, str(who.role), text, kind, "", at)
 
 

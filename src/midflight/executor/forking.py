@@ -22,7 +22,7 @@ from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.fold import advance
 from midflight.kernel.phases import ENDS, Outcome, Phase
-from midflight.kernel.record import Event, Recorded, Who
+from midflight.kernel.record import Actor, Event, Recorded
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import FrontChanged, ThreadState
 from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, empty_state
@@ -36,7 +36,7 @@ CHOICES: Final = {"undo": "Undo it", "keep": "Keep it"}
 
 
 async def created_by_fork(
-    journals: Journals, old: RunState, at: int, *, who: Who, key: str = "", brief: str = ""
+    journals: Journals, old: RunState, at: int, *, who: Actor, key: str = "", brief: str = ""
 ) -> e.RunCreated:
     """The first event of a fork of ``old`` at a position."""
     if not 1 < at <= old.head + 1:
@@ -182,7 +182,7 @@ async def settle_with_the_past(driver: Driver) -> None:
     assert isinstance(old, RunState)
     taken = set(_taken_over(then))
     later = [a for p, a in old.effects.items() if a.can_be_undone and p not in taken]
-    unwanted: dict[int, Who] = {}
+    unwanted: dict[int, Actor] = {}
     async with anyio.create_task_group() as asking:
         for effect in later:
             if not effect.child:
@@ -207,7 +207,7 @@ async def _take_guards(driver: Driver, then: RunState) -> None:
         driver.guards.look_again()
 
 
-async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Who]) -> None:
+async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Actor]) -> None:
     step = f"inherited:{effect.position}"
     did = f"The run that this is a fork of went on and did: {effect.label}."
     text = f"{did} Undo it or keep it?"
@@ -219,7 +219,7 @@ async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Who
         unwanted[effect.position] = answer.who
 
 
-async def _undo(driver: Driver, unwanted: dict[int, Who]) -> None:
+async def _undo(driver: Driver, unwanted: dict[int, Actor]) -> None:
     """Have it undone where it was done, newest first, before anything is done anew."""
     old = driver.log.state.fork_of
     await until(driver.journals, old, lambda state: state.phase in ENDS)

@@ -22,7 +22,7 @@ from midflight.kernel import machine
 from midflight.kernel.decide import HANDED_OVER, WITHDRAWN
 from midflight.kernel.identities import KEYED
 from midflight.kernel.phases import Effect, Outcome
-from midflight.kernel.record import NULL, Blob, Earlier, Event, Recorded, Who
+from midflight.kernel.record import NULL, Actor, Blob, Earlier, Event, Recorded
 from midflight.kernel.state import LOST, UNTRUSTED
 
 REDIRECTED: Final = "redirected"
@@ -54,7 +54,7 @@ class Answered(Struct, frozen=True):
 
     at: float
     payload: Raw = NULL
-    who: Who | None = None
+    who: Actor | None = None
     closed: str = ""
     position: int = 0
 

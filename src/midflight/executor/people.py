@@ -15,7 +15,7 @@ from midflight.executor.heard import Answered
 from midflight.executor.listening import Listening
 from midflight.kernel import events as e
 from midflight.kernel.decide import ASKED, HANDED_OVER
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import UNTRUSTED
 from midflight.run import Answer, Approval
 from midflight.schemas import check_schema, plain_data
@@ -93,7 +93,7 @@ class People(Listening):
         driver = self._driver
         async with self._turn("cancel", "its own end") as (_, course):
             await driver.gate.wait(course)
-            who = Who(by=by or driver.agent.name, channel="agent")
+            who = Actor(by=by or driver.agent.name, channel="agent")
             await driver.cancel(e.CancelRequested(who=who, why=why))
             await driver.log.until(lambda: driver.course.told is not None)
             driver.course.raise_if_told(course)

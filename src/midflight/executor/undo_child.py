@@ -20,7 +20,7 @@ from midflight.kernel.facts import claim
 from midflight.kernel.fold import advance
 from midflight.kernel.phases import Phase
 from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.stores.base import Draft, Submit, View, Watch
 from midflight.tasks import owned_tasks
@@ -54,7 +54,7 @@ class ChildTime:
 
 async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
     """Cancel it if it lives, undo what it did if it has ended; return whether all is undone."""
-    who = driver.log.state.ended_by or Who(by=driver.run)
+    who = driver.log.state.ended_by or Actor(by=driver.run)
     key = f"undo:{driver.run}"
     time = ChildTime()
     try:

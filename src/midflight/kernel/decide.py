@@ -27,7 +27,7 @@ from midflight.kernel.diff import changed_meanwhile
 from midflight.kernel.limits import NO_CAPS, validate
 from midflight.kernel.machine import State, check, signal
 from midflight.kernel.phases import ENDS, Cause, Phase, Role, rank
-from midflight.kernel.record import Event, Request, Who, body_digest, key_of, size_of
+from midflight.kernel.record import Actor, Event, Request, body_digest, key_of, size_of
 from midflight.kernel.state import RunState
 from midflight.kernel.thread_requests import check_request
 
@@ -140,7 +140,7 @@ def _may(request: Request) -> None:
         raise NotAllowed(request.who.by, role, signal(request), f"the role {needs}")
 
 
-def require_operator(who: Who, what: str) -> None:
+def require_operator(who: Actor, what: str) -> None:
     """The kill switch is an operator's, whichever door they come through."""
     if who.role is not Role.OPERATOR:
         raise NotAllowed(who.by, who.role, what, f"the role {Role.OPERATOR}")
@@ -314,7 +314,7 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
         raise NotAllowed(request.who.by, request.who.role, "this answer", needs)
 
 
-def _may_answer(who: Who, answerers: Iterable[str]) -> bool:
+def _may_answer(who: Actor, answerers: Iterable[str]) -> bool:
     """Return whether the answerers name this person, or a role that theirs includes.
 
     An operator may do what a viewer may. The name of a role is never taken for the name of a

@@ -41,7 +41,7 @@ class Event(Struct, frozen=True, omit_defaults=True, tag_field="event", gc=False
         return str(cls.__struct_config__.tag)
 
 
-class Who(Struct, frozen=True, omit_defaults=True, gc=False):
+class Actor(Struct, frozen=True, omit_defaults=True, gc=False):
     """The actor of a request: its name, its role, and the channel that it came through."""
 
     by: str
@@ -52,7 +52,7 @@ class Who(Struct, frozen=True, omit_defaults=True, gc=False):
 class Request(Event, frozen=True, kw_only=True):
     """A request by ``who``; repeated under the same ``key`` it is the same request."""
 
-    who: Who
+    who: Actor
     key: str = ""
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from midflight.kernel.identities import SETTLE
 from midflight.kernel.phases import ENDS, Cause, Effect, Mode, Outcome, Phase
-from midflight.kernel.record import Keys, Limits, Who
+from midflight.kernel.record import Actor, Keys, Limits
 
 WORKER_LOST: Final = "worker lost"  # why nobody knows how something ended
 CUT_OFF: Final = "cut off"  # the same, where its worker lives, and may still be at it
@@ -171,7 +171,7 @@ class RunState:
     saved: list[str] = field(default_factory=list)
     finished: int = 0  # where its end is on record
     error: str = ""
-    ended_by: Who | None = None
+    ended_by: Actor | None = None
 
     @property
     def alive(self) -> bool:

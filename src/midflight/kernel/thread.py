@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from midflight.errors import IllegalEvent
 from midflight.kernel.events import MessagesTaken
 from midflight.kernel.phases import Mode
-from midflight.kernel.record import Event, Keys, Limits, Request, Who
+from midflight.kernel.record import Actor, Event, Keys, Limits, Request
 
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
 VIEWERS_MAX: Final = 64  # of these by viewers, so that they shut nobody else out
@@ -193,7 +193,7 @@ class Message:
 
     position: int
     text: str
-    who: Who
+    who: Actor
     choice: str = ""
     at: float = 0.0
     run: str = ""

@@ -7,7 +7,7 @@ from typing import Final
 from midflight.errors import InvalidRequest, NotAllowed
 from midflight.kernel import thread as t
 from midflight.kernel.phases import rank
-from midflight.kernel.record import Request, Who
+from midflight.kernel.record import Actor, Request
 
 CHOICES: Final = ("incorporate", "switch", "defer", "back", "undo")
 """The choices that a person can make about a message."""
@@ -38,7 +38,7 @@ def _overrulable(state: t.ThreadState, request: t.ChoiceOverruled) -> None:
         )
 
 
-def _room(state: t.ThreadState, who: Who) -> None:
+def _room(state: t.ThreadState, who: Actor) -> None:
     """Raise ``InvalidRequest`` if too many messages are unread, or too many of those by viewers."""
     unread, whose = len(state.unread), ""
     full = unread >= t.UNREAD_MAX

@@ -13,13 +13,13 @@ from typing import Any, Final, Self, Unpack
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from midflight.control import Accepted, Control, Turn
+from midflight.control import Ack, Control, Turn
 from midflight.errors import NoResult
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch
 from midflight.kernel.limits import NO_CAPS
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Limits, Recorded, Who
+from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.kernel.state import Delivery
 from midflight.remote.journals import RemoteJournals, place_of
 from midflight.remote.link import PATIENCE_S, Connected, Link, checked_url
@@ -102,10 +102,10 @@ class RemoteControl(RemoteTalks, Looking):
         """Where the server is."""
         return self._link.url
 
-    async def me(self) -> Who:
+    async def me(self) -> Actor:
         """Return the caller that the token stands for."""
         session = await self._link.get("/v1/me", _Session)
-        return Who(by=session.by, role=session.role, channel="http")
+        return Actor(by=session.by, role=session.role, channel="http")
 
     # ── starting and looking ─────────────────────────────────────────────────────────────────
 
@@ -118,7 +118,7 @@ class RemoteControl(RemoteTalks, Looking):
         input: Any = None,  # noqa: A002 - as in ``Control``
         limits: Limits | None = None,
         title: str = "",
-        who: Who | None = None,
+        who: Actor | None = None,
         key: str = "",
     ) -> str:
         """Start a run and give its id. Repeated under the same key it gives the same run."""
@@ -126,7 +126,7 @@ class RemoteControl(RemoteTalks, Looking):
         name = agent.name if isinstance(agent, Agent) else agent
         body = {"agent": name, "brief": brief, "thread": thread, "title": title, "input": input}
         body["limits"] = asdict(limits) if limits is not None else None
-        started = await self._link.post("/v1/runs", Accepted, body, key=key or self._ids())
+        started = await self._link.post("/v1/runs", Ack, body, key=key or self._ids())
         return started.run
 
     async def result(self, run: str, *, on_question: str = "wait") -> Any:
@@ -136,7 +136,7 @@ class RemoteControl(RemoteTalks, Looking):
             raise NoResult(run, state.phase, state.error)
         return (await self._link.get(f"{place_of(run)}/result", _Result)).result
 
-    async def applied(self, accepted: Accepted) -> Delivery:
+    async def applied(self, accepted: Ack) -> Delivery:
         """Wait until a verb was applied or superseded."""
         place = f"{place_of(accepted.run)}/deliveries/{accepted.position}"
         while True:
@@ -163,7 +163,7 @@ class RemoteControl(RemoteTalks, Looking):
         messages: Iterable[tuple[str, str]],
         *,
         key: str,
-        who: Who | None = None,
+        who: Actor | None = None,
     ) -> Turn:
         """Say something in a conversation: a run that is in front hears it, or one is started."""
         check_who(who)
@@ -172,17 +172,17 @@ class RemoteControl(RemoteTalks, Looking):
         body = {"agent": name, "messages": said}
         return await self._link.post(f"{place_of(thread)}/converse", Turn, body, key=key)
 
-    async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
+    async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Ack:
         """Hold it: nothing further starts, what is in flight is ended or finishes."""
         return await self._press(run, "pause", {"scope": scope}, **by)
 
-    async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
+    async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Ack:
         """Go on where it was; a parked run comes to the front."""
         return await self._press(run, "resume", {"scope": scope}, **by)
 
     async def redirect(
         self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Unpack[RunBy]
-    ) -> Accepted:
+    ) -> Ack:
         """Change course: finished work is kept, the next step is rewritten."""
         check_switch("resume", resume)
         body = {"text": text, "profile": profile, "resume": resume}
@@ -190,56 +190,56 @@ class RemoteControl(RemoteTalks, Looking):
 
     async def cancel(
         self, run: str, *, now: bool = False, scope: str = "tree", **by: Unpack[RunBy]
-    ) -> Accepted:
+    ) -> Ack:
         """Stop entirely: abort, undo, save. The receipt lists what is in flight."""
         check_switch("now", now)
         return await self._press(run, "cancel", {"now": now, "scope": scope}, **by)
 
-    async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Accepted:
+    async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Ack:
         """Answer a question of the run. The first answer wins."""
         return await self._press(run, "answer", {"question": question, "payload": payload}, **by)
 
-    async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Accepted:
+    async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Ack:
         """Leave a question of the run unanswered for good: the function goes on without."""
         return await self._press(run, "decline", {"question": question}, **by)
 
     async def raise_limits(
         self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Unpack[RunBy]
-    ) -> Accepted:
+    ) -> Ack:
         """Set new caps, others stay; a run that is held at a cap goes on."""
         check_switch("no_caps", no_caps)
         body = {"limits": asdict(limits), "no_caps": no_caps}
         return await self._press(run, "raise_limits", body, **by)
 
-    async def take_over(self, run: str, **by: Unpack[RunBy]) -> Accepted:
+    async def take_over(self, run: str, **by: Unpack[RunBy]) -> Ack:
         """Do it yourself: the run holds, as at a pause, until it is handed back."""
         return await self._press(run, "take_over", {}, **by)
 
-    async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Accepted:
+    async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Ack:
         """Give a run back that a person had; ``note`` is what it is told."""
         return await self._press(run, "hand_back", {"note": note}, **by)
 
-    async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Accepted:
+    async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Ack:
         """Abort the effect that a pause waits for; its outcome becomes unknown."""
         return await self._press(run, "stop_effect", {"attempt": attempt}, **by)
 
-    async def undo(self, run: str, effects: Iterable[int] = (), **by: Unpack[RunBy]) -> Accepted:
+    async def undo(self, run: str, effects: Iterable[int] = (), **by: Unpack[RunBy]) -> Ack:
         """Undo effects of a run that has ended; all that can be, if none are named."""
         return await self._press(run, "undo", {"effects": list(effects)}, **by)
 
-    async def recover(self, run: str, **by: Unpack[RunBy]) -> Accepted:
+    async def recover(self, run: str, **by: Unpack[RunBy]) -> Ack:
         """Bring a killed run back, paused. Operators only."""
         return await self._press(run, "recover", {}, **by)
 
     async def fork(
-        self, run: str, at: int | str, *, brief: str = "", who: Who | None = None, key: str = ""
+        self, run: str, at: int | str, *, brief: str = "", who: Actor | None = None, key: str = ""
     ) -> str:
         """Try again from a step of a run that has ended, and give the new run's id."""
         check_who(who)
         place, body = f"{place_of(run)}/fork", {"at": at, "brief": brief}
-        return (await self._link.post(place, Accepted, body, key=key or self._ids())).run
+        return (await self._link.post(place, Ack, body, key=key or self._ids())).run
 
-    async def kill(self, scope: str, *, who: Who | None = None, reason: str = "") -> Killing:
+    async def kill(self, scope: str, *, who: Actor | None = None, reason: str = "") -> Killing:
         """The operator's switch: when this returns, everything in scope has stopped.
 
         Not repeated by itself once it may have arrived: the second answer would not list what the
@@ -249,7 +249,7 @@ class RemoteControl(RemoteTalks, Looking):
         body = {"scope": scope, "reason": reason}
         return await self._link.post("/v1/operator/kill", Killing, body)
 
-    async def release(self, scope: str, *, who: Who | None = None) -> bool:
+    async def release(self, scope: str, *, who: Actor | None = None) -> bool:
         """Let a scope move again."""
         check_who(who)
         body = {"scope": scope}

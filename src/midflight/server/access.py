@@ -18,7 +18,7 @@ from starlette.types import Scope
 
 from midflight.errors import MidflightError
 from midflight.inputs import LOOPBACK
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.server.elsewhere import is_preflight
 from midflight.server.keyring import Keyring
 from midflight.server.page import is_page
@@ -53,7 +53,7 @@ class Access(Struct):
     public_url: str = ""
     public: Collection[str] = PUBLIC
 
-    def admit(self, scope: Scope, path: str) -> Who | None:
+    def admit(self, scope: Scope, path: str) -> Actor | None:
         """Return the caller, or None where nobody has to say who they are; else raise ``Problem``.
 
         Pages, paths that are open to all and preflight requests need no key.
@@ -120,7 +120,7 @@ class Access(Struct):
             return False
         return scheme == "https" or not self.public_url or _split(name)[0].lower() in HERE
 
-    def _identify(self, headers: Headers, method: str) -> Who:
+    def _identify(self, headers: Headers, method: str) -> Actor:
         authorization = headers.get("authorization")
         if authorization is not None:
             return self._bearer(authorization)
@@ -138,7 +138,7 @@ class Access(Struct):
             raise Problem(403, "header_missing", "send the header `X-Midflight: 1` with a cookie.")
         return who
 
-    def _bearer(self, authorization: str) -> Who:
+    def _bearer(self, authorization: str) -> Actor:
         scheme, _, token = authorization.partition(" ")
         who = self.keyring.of_token(token.strip()) if scheme.lower() == "bearer" else None
         if who is None:
@@ -165,9 +165,9 @@ def page_secret_in(headers: Headers) -> str:
     return headers.get(PAGE_HEADER, "")
 
 
-def caller(connection: HTTPConnection) -> Who:
+def caller(connection: HTTPConnection) -> Actor:
     """Return the caller, whom the door has let in already; every route depends on this."""
-    who: Who = connection.state.who
+    who: Actor = connection.state.who
     return who
 
 

@@ -33,7 +33,7 @@ from midflight.control import Turn as Said
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.server import agui_history, agui_resume
 from midflight.server.agui_answer import EventAnswer
@@ -82,7 +82,7 @@ def router(
 ) -> APIRouter:
     """Return the AG-UI endpoints of these agents.
 
-    ``who`` is a dependency that gives who asks, a ``Who``, and refuses whom it does not know.
+    ``who`` is a dependency that gives who asks, a ``Actor``, and refuses whom it does not know.
     Pages of the same origin may ask, and those of ``origins``, such as ``https://desk.example``;
     ``("*",)`` leaves that check to the app around it.
     """
@@ -90,7 +90,7 @@ def router(
     counted = streams or Streams(Meter(Quotas(), wall_clock), Metrics(), Pace())
     presence = Presence(clock, counted.pace.grace_s)
     routes = APIRouter(tags=["AG-UI"])
-    Caller = Annotated[Who, Depends(who)]  # noqa: N806 - a type, known only here
+    Caller = Annotated[Actor, Depends(who)]  # noqa: N806 - a type, known only here
 
     @routes.post(
         "/v1/agents/{name}/agui", response_model=None, openapi_extra=TAKES, responses=GIVES
@@ -124,7 +124,7 @@ def router(
     return routes
 
 
-async def take_turn(control: Control, agent: Agent, given: Input, who: Who) -> Turn:
+async def take_turn(control: Control, agent: Agent, given: Input, who: Actor) -> Turn:
     """Do what the input asks for, and say which run is to be followed.
 
     First it is understood, then messages are stored, and then answers are given: a resume then
@@ -174,7 +174,7 @@ async def take_turn(control: Control, agent: Agent, given: Input, who: Who) -> T
 
 
 async def _converse(
-    control: Control, agent: Agent, given: Input, who: Who, known: Mapping[str, Known]
+    control: Control, agent: Agent, given: Input, who: Actor, known: Mapping[str, Known]
 ) -> Said:
     """Send the messages that are new. A viewer who sends none begins no run either."""
     said = [(KEY + m.id, m.text) for m in given.messages if not is_ours(m.id)]
@@ -183,13 +183,13 @@ async def _converse(
     return await control.converse(agent, given.journal, said, key=KEY + given.run, who=who)
 
 
-async def _record(control: Control, agent: Agent, who: Who, outcome: str, why: str = "") -> None:
+async def _record(control: Control, agent: Agent, who: Actor, outcome: str, why: str = "") -> None:
     """Put a turn into the audit in which nobody has said or answered anything new."""
     asked = deed("converse", agent.name, id=new_id(), who=who, outcome=outcome, why=why)
     await record_undone(control, asked)
 
 
-def _refused(agent: Agent, given: Input, who: Who, why: str) -> Turn:
+def _refused(agent: Agent, given: Input, who: Actor, why: str) -> Turn:
     """Return a turn that shows the thread as it is, and says why nothing was done."""
     return Turn(
         given.thread,

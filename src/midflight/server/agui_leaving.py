@@ -20,7 +20,7 @@ from midflight.control import Control
 from midflight.errors import MidflightError, Refused
 from midflight.inputs import Clock
 from midflight.kernel import events as e
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.server.agui_events import KEY
 from midflight.server.agui_input import Input
@@ -85,7 +85,7 @@ class Leaving(Struct, frozen=True):
 
     control: Control
     presence: Presence
-    who: Who
+    who: Actor
     thread: str
     request: str
     agent: Agent
@@ -93,7 +93,7 @@ class Leaving(Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, control: Control, presence: Presence, agent: Agent, given: Input, who: Who
+        cls, control: Control, presence: Presence, agent: Agent, given: Input, who: Actor
     ) -> Leaving:
         """Take the choice from a request; a viewer may not steer, so their run goes on."""
         choice = (given.on_disconnect or "") if who.role.steers else CONTINUE

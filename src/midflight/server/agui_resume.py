@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from midflight.audit import record
 from midflight.audit.record import Fact, deed
-from midflight.control import Accepted, Control
+from midflight.control import Ack, Control
 from midflight.errors import InvalidRequest, JournalNotFound, NotAllowed, Refused
 from midflight.inputs import new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import ASKED, HANDED_OVER
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who, taken_under
+from midflight.kernel.record import Actor, taken_under
 from midflight.kernel.state import RunState
 from midflight.schemas import check_answer
 from midflight.server.agui_approvals import (
@@ -186,7 +186,7 @@ def _why_closed(state: RunState, at: int, hold: str | None) -> str:
 # ── doing it ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def give(control: Control, answers: Sequence[Answer], run: str, who: Who) -> list[Receipt]:
+async def give(control: Control, answers: Sequence[Answer], run: str, who: Actor) -> list[Receipt]:
     """Do what the answers say; ``run`` is the AG-UI run they came with.
 
     Where one of them does not fit, none is given. A viewer is refused as a whole.
@@ -225,7 +225,7 @@ def misfits(answers: Sequence[Answer], receipts: Sequence[Receipt]) -> dict[str,
     return found
 
 
-async def _give(control: Control, answer: Answer, run: str, who: Who) -> Receipt:
+async def _give(control: Control, answer: Answer, run: str, who: Actor) -> Receipt:
     state, about, entry = answer.state, answer.about, answer.entry
     key = KEY + entry.interrupt_id
     before = taken_under(state.keys, who.by, key) if state is not None else None
@@ -242,7 +242,9 @@ async def _give(control: Control, answer: Answer, run: str, who: Who) -> Receipt
     return Receipt(done.verb, "accepted", done.run, done.position, done.status, entry.interrupt_id)
 
 
-async def _record(control: Control, answer: Answer, who: Who, outcome: str, why: str = "") -> None:
+async def _record(
+    control: Control, answer: Answer, who: Actor, outcome: str, why: str = ""
+) -> None:
     """Put an answer into the audit for which no verb was called."""
     run = answer.state.journal if answer.state is not None else ""
     about: dict[str, Fact] = {"question": answer.question} if answer.question else {}
@@ -251,7 +253,7 @@ async def _record(control: Control, answer: Answer, who: Who, outcome: str, why:
 
 
 async def _given_before(
-    control: Control, answer: Answer, state: RunState, at: int, who: Who
+    control: Control, answer: Answer, state: RunState, at: int, who: Actor
 ) -> Receipt:
     """Accept an answer that was given before in the same words; another one comes too late."""
     (known,) = await control.store.read(state.journal, after=at - 1, limit=1)
@@ -285,7 +287,7 @@ def _is_same(given: Any, entry: Resume, schema: Any) -> bool:
 
 def _verb(
     control: Control, answer: Answer, about: Open, state: RunState, by: By, turn: str
-) -> Awaitable[Accepted] | None:
+) -> Awaitable[Ack] | None:
     """The verb that an answer is. To leave it never cancels the run and never decides a doubt."""
     run, kind, question, payload = state.journal, about.kind, about.question, answer.payload
     if answer.entry.status == "cancelled":
@@ -301,7 +303,7 @@ def _verb(
     return control.answer(run, question, payload, **by)
 
 
-def _move_on(control: Control, run: str, payload: Any, by: By, turn: str) -> Awaitable[Accepted]:
+def _move_on(control: Control, run: str, payload: Any, by: By, turn: str) -> Awaitable[Ack]:
     match payload:
         case {"action": "redirect", "text": text}:
             return control.redirect(run, text, resume=True, **by)

@@ -27,7 +27,7 @@ from midflight.kernel import events as e
 from midflight.kernel.fold import advance
 from midflight.kernel.front import is_spoken_to
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, Said, ThreadState
 from midflight.kernel.timing import needs_driver
@@ -58,7 +58,7 @@ class Turn(msgspec.Struct, frozen=True):
     thread: str
     run: str
     agent: Agent
-    who: Who
+    who: Actor
     receipts: Sequence[Receipt] = ()
     warnings: Sequence[str] = ()
     sent: Sequence[int] = ()  # messages to a run that was at work already

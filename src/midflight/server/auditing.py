@@ -26,7 +26,7 @@ from midflight.audit.visit import Visit, begin_visit, current_visit
 from midflight.control import Control
 from midflight.errors import MidflightError, StoreError
 from midflight.inputs import new_id
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.server.access import SAFE, Access
 from midflight.server.problems import Problem
 from midflight.verbs.auditing import (
@@ -129,7 +129,7 @@ class DoorAudit:
         return head
 
 
-def at_own_door(name: str, request: Request, who: Who) -> Visit | None:
+def at_own_door(name: str, request: Request, who: Actor) -> Visit | None:
     """Have a router that stands in an app of others say where this request comes from.
 
     Gives None where our own door stands around the app: it records what is refused.

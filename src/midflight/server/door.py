@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midflight.audit.visit import Visit, visiting
 from midflight.inputs import Clock
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.server.access import SAFE, SUBPROTOCOL, Access
 from midflight.server.auditing import DoorAudit
 from midflight.server.elsewhere import allowed, is_preflight
@@ -101,7 +101,7 @@ class Door:
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         began, status, counted = self._clock(), 500, False
-        who: Who | None = None
+        who: Actor | None = None
 
         async def answer(message: Message) -> None:
             nonlocal status, counted
@@ -134,7 +134,7 @@ class Door:
         finally:
             self._note(scope, who, status, self._clock() - began, quiet=counted)
 
-    async def _admit(self, scope: Scope, receive: Receive) -> Who | None:
+    async def _admit(self, scope: Scope, receive: Receive) -> Actor | None:
         headers = Headers(scope=scope)
         try:
             who = self._access.admit(scope, local_path(scope))
@@ -158,12 +158,12 @@ class Door:
             raise Problem(415, "not_json", "send the body as `Content-Type: application/json`.")
         return who
 
-    def _body_limit(self, who: Who | None) -> int:
+    def _body_limit(self, who: Actor | None) -> int:
         quotas = self._meter.quotas
         return quotas.body_bytes if who else min(quotas.body_bytes, quotas.guest_body_bytes)
 
     def _note(
-        self, scope: Scope, who: Who | None, status: int, seconds: float, *, quiet: bool
+        self, scope: Scope, who: Actor | None, status: int, seconds: float, *, quiet: bool
     ) -> None:
         route = getattr(scope.get("route"), "path", "none")
         labels: dict[str, Any] = {"route": route, "method": _method(scope)}

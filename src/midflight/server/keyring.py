@@ -26,7 +26,7 @@ from midflight.audit.record import DONE, NOTHING, Deed, deed
 from midflight.errors import InvalidRequest, StoreBusy
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 
 CODE_S: Final = 600.0  # a code is for somebody who opens the link now
 LOCK_S: Final = 2.0  # what who changes keys waits for others who do
@@ -144,11 +144,11 @@ class Keyring:
             kept.sessions = [*kept.sessions, session][-SESSIONS_MAX:]
         return Session(cookie, page_secret)
 
-    def of_token(self, token: str) -> Who | None:
+    def of_token(self, token: str) -> Actor | None:
         """Return the caller that a token stands for; None if the token is not known."""
         return _who(self._find(self._kept.tokens, token))
 
-    def of_session(self, cookie: str, page_secret: str) -> Who | None:
+    def of_session(self, cookie: str, page_secret: str) -> Actor | None:
         """Return whose session it is; None unless both secrets are of one session."""
         key = self._find(self._kept.sessions, cookie)
         if key is None or not hmac.compare_digest(key.page, _digest(page_secret)):
@@ -284,5 +284,5 @@ def _changed(action: str, key: Key) -> Deed:
     return deed(action, key.name, id=new_id(), about={"role": str(key.role)})
 
 
-def _who(key: Key | None) -> Who | None:
-    return Who(by=key.name, role=key.role, channel="http") if key is not None else None
+def _who(key: Key | None) -> Actor | None:
+    return Actor(by=key.name, role=key.role, channel="http") if key is not None else None

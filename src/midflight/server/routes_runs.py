@@ -8,7 +8,7 @@ import anyio
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from midflight.control import Accepted
+from midflight.control import Ack
 from midflight.errors import InvalidRequest, NoSuchRequest
 from midflight.kernel.phases import Phase
 from midflight.server import bodies as b
@@ -37,7 +37,7 @@ async def agents(request: Request, who: Caller) -> Response:
     return as_json(views.Agents([views.agent_view(agent) for agent in known]))
 
 
-@router.post("/runs", responses=answers("Accepted", status=201), status_code=201)
+@router.post("/runs", responses=answers("Ack", status=201), status_code=201)
 async def start(request: Request, body: b.Start, control: Controlled, by: By) -> Response:
     """Start a run. Under the same Idempotency-Key it is the same run."""
     run = await control.start(
@@ -49,7 +49,7 @@ async def start(request: Request, body: b.Start, control: Controlled, by: By) ->
         title=body.title,
         **by,
     )
-    answer = accepted(request, Accepted(run, "start", 1))
+    answer = accepted(request, Ack(run, "start", 1))
     answer.status_code = 201
     return answer
 
@@ -124,13 +124,13 @@ async def delivery(
     return as_json(views.delivery_of(run, position, state.deliveries[position]))
 
 
-@router.post("/runs/{run}/fork", responses=answers("Accepted", status=201), status_code=201)
+@router.post("/runs/{run}/fork", responses=answers("Ack", status=201), status_code=201)
 async def fork(
     request: Request, run: b.RunId, body: b.Fork, control: Controlled, by: By
 ) -> Response:
     """Try again from a step of a run that has ended; the answer names the new run."""
     new = await control.fork(run, body.at, brief=body.brief, **by)
-    answer = accepted(request, Accepted(new, "fork", 1))
+    answer = accepted(request, Ack(new, "fork", 1))
     answer.status_code = 201
     return answer
 

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from midflight.control import Control
 from midflight.errors import MidflightError
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.overriding import override
 from midflight.server.streaming import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
 from midflight.stores.base import Delta, LiveWatch
@@ -33,7 +33,7 @@ class EventStream(Streamed):
     """An answer that goes on until its reader leaves or may not stay, or the server leaves."""
 
     def __init__(
-        self, control: Control, streams: Streams, who: Who, cursors: dict[str, int]
+        self, control: Control, streams: Streams, who: Actor, cursors: dict[str, int]
     ) -> None:
         super().__init__(streams)
         self._control = control

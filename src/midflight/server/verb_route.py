@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from midflight.control import Accepted, Control
-from midflight.kernel.record import Who
+from midflight.control import Ack, Control
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.server.access import caller
 from midflight.server.bodies import Asked, IdempotencyKey
@@ -27,14 +27,14 @@ def control_of(request: Request) -> Control:
     return control
 
 
-def asker(who: Annotated[Who, Depends(caller)], key: IdempotencyKey = "") -> telling.By:
+def asker(who: Annotated[Actor, Depends(caller)], key: IdempotencyKey = "") -> telling.By:
     """Return the caller and the idempotency key, as every verb of ``Control`` takes them."""
     return {"who": who, "key": key}
 
 
 Controlled = Annotated[Control, Depends(control_of)]
 By = Annotated[telling.By, Depends(asker)]
-Caller = Annotated[Who, Depends(caller)]
+Caller = Annotated[Actor, Depends(caller)]
 
 
 def answers(
@@ -58,12 +58,12 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     },
 }
 RECEIPT: Final = answers(
-    "Accepted",
+    "Ack",
     {"run": "r-0192", "verb": "cancel", "position": 41, "in_flight": ["email"], "status": ""},
 )
 
 
-def accepted(request: Request, receipt: Accepted) -> Response:
+def accepted(request: Request, receipt: Ack) -> Response:
     """The delivery receipt, which is also in the audit."""
     note(request, verb=receipt.verb, target_run=receipt.run, position=receipt.position)
     return as_json(receipt)

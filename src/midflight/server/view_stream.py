@@ -17,7 +17,7 @@ from starlette.types import Send
 
 from midflight.control import Control
 from midflight.errors import MidflightError
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.overriding import override
 from midflight.server.live import PACE_S, Live, Lives
 from midflight.server.live_index import Index
@@ -74,7 +74,7 @@ class ViewStream(EventStream):
         self,
         control: Control,
         streams: Streams,
-        who: Who,
+        who: Actor,
         heads: dict[str, int],
         *,
         lives: Lives,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from midflight.control import Accepted, Control, Turn
+from midflight.control import Ack, Control, Turn
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Recorded
@@ -207,7 +207,7 @@ class ProblemView(Struct, frozen=True):
 
 
 SHOWN: Final = (
-    Accepted,
+    Ack,
     Turn,
     Page,
     Records,

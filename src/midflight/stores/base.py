@@ -23,7 +23,7 @@ from midflight.audit.record import Deed
 from midflight.kernel.decide import Switch
 from midflight.kernel.machine import State
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Event, Recorded, Who
+from midflight.kernel.record import Actor, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
 from midflight.stores.movements import Movements
@@ -302,10 +302,10 @@ class Store(Protocol):
     async def due(self, limit: int = 100) -> list[Row]:
         """Runs whose time has come by the store's clock, or that lack a living driver."""
 
-    async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
+    async def kill(self, scope: str, who: Actor, reason: str = "") -> Killing:
         """Stop ``all``, ``agent:NAME`` or ``thread:ID``. When this returns, it has stopped."""
 
-    async def release(self, scope: str, who: Who) -> bool:
+    async def release(self, scope: str, who: Actor) -> bool:
         """Let a scope move again; False if it was not stopped."""
 
     async def switches(self) -> list[Switch]:

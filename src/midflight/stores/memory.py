@@ -16,7 +16,7 @@ from midflight.kernel.facts import check_driver_name
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
 from midflight.kernel.phases import ENDS
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.state import RunState
 from midflight.stores.auditing import of_kill, of_purge, of_release, of_request
 from midflight.stores.base import (
@@ -145,7 +145,7 @@ class MemoryStore(Watched):
                 found.append(row)
         return found[:limit]
 
-    async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
+    async def kill(self, scope: str, who: Actor, reason: str = "") -> Killing:
         """See ``Store.kill``."""
         self._check_open()
         require_operator(who, "kill")
@@ -159,7 +159,7 @@ class MemoryStore(Watched):
         self._record(of_kill(deed("kill", scope, id=new_id(), who=who), done))
         return done
 
-    async def release(self, scope: str, who: Who) -> bool:
+    async def release(self, scope: str, who: Actor) -> bool:
         """See ``Store.release``."""
         self._check_open()
         require_operator(who, "release")

@@ -18,7 +18,7 @@ from midflight.audit.record import Deed, deed
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.events import Killed
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.stores.auditing import of_purge, of_release
 from midflight.stores.base import PAGE, Killing, Purged
 from midflight.stores.postgres_appending import PostgresAppending
@@ -93,7 +93,7 @@ class PostgresStore(PostgresAppending):
 
     # ── the operator ─────────────────────────────────────────────────────────────────────────
 
-    async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
+    async def kill(self, scope: str, who: Actor, reason: str = "") -> Killing:
         """See ``Store.kill``."""
         require_operator(who, "kill")
         found = await self._pool.do(
@@ -122,7 +122,7 @@ class PostgresStore(PostgresAppending):
             return await self._states.take(journals)
         return await self._states.take(())
 
-    async def release(self, scope: str, who: Who) -> bool:
+    async def release(self, scope: str, who: Actor) -> bool:
         """See ``Store.release``."""
         require_operator(who, "release")
         doubt, asked = Doubt(), deed("release", scope, id=self._ids(), who=who)

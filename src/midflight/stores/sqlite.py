@@ -27,7 +27,7 @@ from midflight.errors import StoreError, StoreReplaced, StoreUnavailable
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import require_operator
 from midflight.kernel.machine import State
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.overriding import override
 from midflight.stores.base import Append, Committed, Killing, Purged, Submit
 from midflight.stores.codec import INLINE_MAX
@@ -247,13 +247,13 @@ class SqliteStore(SqliteReading):
                 found = more
         return await self._writer.do(work, what, None)
 
-    async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
+    async def kill(self, scope: str, who: Actor, reason: str = "") -> Killing:
         """See ``Store.kill``."""
         require_operator(who, "kill")
         asked = deed("kill", scope, id=self._ids(), who=who)
         return await self._writer.do(Ledger.kill, scope, who, reason, asked)
 
-    async def release(self, scope: str, who: Who) -> bool:
+    async def release(self, scope: str, who: Actor) -> bool:
         """See ``Store.release``."""
         require_operator(who, "release")
         asked = deed("release", scope, id=self._ids(), who=who)

@@ -13,7 +13,7 @@ from midflight.inputs import Clock
 from midflight.kernel.decide import Switch
 from midflight.kernel.events import Killed
 from midflight.kernel.machine import State
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.stores.auditing import of_kill, of_purge, of_release, of_request
 from midflight.stores.base import Append, Committed, Killing, Purged, Submit, View
@@ -81,7 +81,7 @@ class Ledger(Transaction):
             self._now,
         )
 
-    def kill(self, scope: str, who: Who, reason: str, deed: Deed) -> Killing:
+    def kill(self, scope: str, who: Actor, reason: str, deed: Deed) -> Killing:
         """See ``Store.kill``. One transaction, so nothing can slip between switch and runs."""
         self._flush()
         self._db.execute("SAVEPOINT kill")
@@ -97,7 +97,7 @@ class Ledger(Transaction):
         self._stage_audit(of_kill(deed, killing))
         return killing
 
-    def _kill(self, scope: str, who: Who, reason: str, append_id: str) -> Killing:
+    def _kill(self, scope: str, who: Actor, reason: str, append_id: str) -> Killing:
         self._db.execute(SQL["set_switch"], (scope, who.by, self._now, reason))
         kind, _, name = scope.partition(":")
         found = self._db.execute(SQL["in_scope"], {"kind": kind, "name": name}).fetchall()

@@ -15,7 +15,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.worker import Worker
 
 from midflight.errors import MidflightError
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.stores.base import Query, Row
 from midflight.terminal.slots import Slot
 from midflight.tui import pictures
@@ -62,7 +62,7 @@ class MidflightApp(App[None]):
     ]
 
     def __init__(
-        self, control: AnyControl, *, run: str = "", named: Mapping[str, Who] | None = None
+        self, control: AnyControl, *, run: str = "", named: Mapping[str, Actor] | None = None
     ) -> None:
         know_alt_enter()
         super().__init__()

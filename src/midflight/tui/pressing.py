@@ -12,7 +12,7 @@ from textual.widgets import Input
 from midflight.errors import IllegalSignal, MidflightError, Outdated
 from midflight.inputs import new_id
 from midflight.kernel.phases import ENDS, Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.sheets import RunSheet
 from midflight.sheets.caps import raised, typed
 from midflight.terminal.slots import Slot
@@ -36,7 +36,7 @@ ALREADY: Final = {"Resume": Phase.RUNNING, "Cancel": Phase.CANCELLING}
 class Pressing:
     """Translates presses into verbs. It decides nothing: a refusal says why."""
 
-    def __init__(self, app: MidflightApp, named: dict[str, Who]) -> None:
+    def __init__(self, app: MidflightApp, named: dict[str, Actor]) -> None:
         self._app = app
         self._named = named
         self._waiting: tuple[Slot, int] | None = None  # pressed while the server was away

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from midflight.errors import InvalidRequest
 from midflight.kernel.limits import limits_from
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Actor, Limits
 from midflight.sheets import RunSheet
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 
 if TYPE_CHECKING:
     from midflight.remote.control import AnyControl
@@ -22,7 +22,7 @@ class Order(Struct, frozen=True):
 
     control: AnyControl
     sheet: RunSheet
-    named: dict[str, Who]
+    named: dict[str, Actor]
     word: str
     rest: str
 
@@ -87,19 +87,19 @@ def _only(numbers: list[int], able: list[int], what: str) -> int:
     return able[0]
 
 
-def _stop(order: Order) -> Awaitable[Accepted]:
+def _stop(order: Order) -> Awaitable[Ack]:
     able = [flying.position for flying in order.sheet.in_flight if flying.can_be_stopped]
     effect = _only(order.numbers, able, "an effect in flight that can be stopped")
     return order.control.stop_effect(order.run, effect)
 
 
-def _decline(order: Order) -> Awaitable[Accepted]:
+def _decline(order: Order) -> Awaitable[Ack]:
     asked = [one.question for one in order.sheet.questions]
     question = _only(order.numbers, asked, "a question to decline")
     return order.control.decline(order.run, question)
 
 
-def _raise(order: Order) -> Awaitable[Accepted]:
+def _raise(order: Order) -> Awaitable[Ack]:
     return order.control.raise_limits(order.run, limits_of(order.rest))
 
 

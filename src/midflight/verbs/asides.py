@@ -13,12 +13,12 @@ from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
 from midflight.kernel.decide import ASIDE, refuse_if_stopped
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, View
 from midflight.verbs.auditing import audited
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 from midflight.verbs.driven import is_alone
 from midflight.verbs.telling import Telling
 
@@ -30,8 +30,8 @@ class Asides(Telling):
 
     @audited("ask aside")
     async def ask_aside(
-        self, to: str, text: str, *, who: Who | None = None, key: str = ""
-    ) -> Accepted:
+        self, to: str, text: str, *, who: Actor | None = None, key: str = ""
+    ) -> Ack:
         """Ask something about a run without touching it, also while it is paused.
 
         Answered in the thread: by a run of the agent's ``aside``, or at once with how it stands.
@@ -57,7 +57,7 @@ class Asides(Telling):
             return await self._tell(state.thread, "ask aside", asked, answered)
         return await self._begin_aside(state, asked, stands)
 
-    async def _begin_aside(self, about: RunState, asked: t.AsideAsked, stands: str) -> Accepted:
+    async def _begin_aside(self, about: RunState, asked: t.AsideAsked, stands: str) -> Ack:
         new, agent, thread = RUN_PREFIX + self._ids(), f"{about.agent}{ASIDE}", about.thread
         said = await spoken(self.store, thread, (await self.store.row(thread)).head, TAIL)
         given = {

@@ -25,7 +25,7 @@ from midflight.audit.record import Deed, Fact, deed
 from midflight.audit.visit import current_visit
 from midflight.errors import MidflightError, Refused, StoreError
 from midflight.inputs import new_id, wall_clock
-from midflight.kernel.record import Limits, Request, Who
+from midflight.kernel.record import Actor, Limits, Request
 from midflight.stores.base import Committed, Store, Submit
 
 RECORD_S: Final = 2.0  # what a caller waits for the record of a refusal
@@ -186,7 +186,7 @@ def _outcome(error: Exception) -> str:
 async def _note(args: Any, named: Any, verb: str, outcome: str, *, why: str = "") -> None:
     """Record a verb that has appended nothing."""
     control, *given = args
-    who = named.get("who") if isinstance(named.get("who"), Who) else control._who
+    who = named.get("who") if isinstance(named.get("who"), Actor) else control._who
     target = given[0] if given else next(iter(named.values()), "")
     target = getattr(target, "name", target)
     asked = deed(verb, str(target), id=new_id(), who=who, outcome=outcome, why=why)
@@ -197,7 +197,7 @@ class Audits(Protocol):
     """The part of ``Control`` that is needed here."""
 
     store: Store
-    _who: Who
+    _who: Actor
     _floods: Flood
 
 

@@ -25,7 +25,7 @@ from midflight.stores.waiting import Journals, run_state
 BELOW_MAX: Final = 100  # runs that are read for the words on one button
 
 
-class Accepted(Struct, frozen=True):
+class Ack(Struct, frozen=True):
     """A verb is on record: at which position, and what was in flight at that moment.
 
     A message is answered with ``status``: how the run it goes to stands, in one line. A resume is,
@@ -83,12 +83,12 @@ def cover(
         )
         if isinstance(verdict, Known):
             if journal == run:
-                return Draft(note=Accepted(run, verb, verdict.position))
+                return Draft(note=Ack(run, verb, verdict.position))
             continue
         events[journal] = verdict
     nouns = tuple(attempt.label for attempt in flying)
     said = says([view.states[journal] for journal in events], events[run][0])
-    return Draft(events, Accepted(run, verb, view.states[run].head + 1, nouns, said))
+    return Draft(events, Ack(run, verb, view.states[run].head + 1, nouns, said))
 
 
 def says(states: Iterable[State], taken: Event) -> str:

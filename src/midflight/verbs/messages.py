@@ -20,13 +20,13 @@ from midflight.kernel import thread as t
 from midflight.kernel.machine import TRANSITIONS
 from midflight.kernel.phases import LIVE, Cause
 from midflight.kernel.preview import preview
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.kernel.status import answer
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
 from midflight.stores.codec import check_readable
 from midflight.verbs.auditing import audited
-from midflight.verbs.covering import Accepted, below, cover
+from midflight.verbs.covering import Ack, below, cover
 from midflight.verbs.driven import is_alone
 from midflight.verbs.overruling import Overruling
 from midflight.verbs.telling import By, Telling, bring_along
@@ -41,7 +41,7 @@ class Messages(Telling):
     """The part of ``Control`` that is about what people write."""
 
     @audited("send")
-    async def send(self, to: str, text: str, *, who: Who | None = None, key: str = "") -> Accepted:
+    async def send(self, to: str, text: str, *, who: Actor | None = None, key: str = "") -> Ack:
         """Write a message into a thread, or into that of a run. When accepted it is stored.
 
         Where an agent converses and nothing is in front it starts the next run. Of somebody who may
@@ -93,23 +93,21 @@ class Messages(Telling):
         return answer(state, await self.store.now(), hosted=hosted, heard=heard, alone=alone)
 
     @audited("edit")
-    async def edit_message(
-        self, thread: str, message: int, text: str, **by: Unpack[By]
-    ) -> Accepted:
+    async def edit_message(self, thread: str, message: int, text: str, **by: Unpack[By]) -> Ack:
         """Give a message that nobody has read yet another text. Its sender only."""
         return await self._tell(
             thread, "edit", self._by(t.MessageEdited, message=message, text=text, **by)
         )
 
     @audited("withdraw")
-    async def withdraw_message(self, thread: str, message: int, **by: Unpack[By]) -> Accepted:
+    async def withdraw_message(self, thread: str, message: int, **by: Unpack[By]) -> Ack:
         """Take a message back that nobody has read yet. Its sender only."""
         return await self._tell(
             thread, "withdraw", self._by(t.MessageWithdrawn, message=message, **by)
         )
 
     @audited("overrule")
-    async def overrule(self, thread: str, message: int, choice: str, **by: Unpack[By]) -> Accepted:
+    async def overrule(self, thread: str, message: int, choice: str, **by: Unpack[By]) -> Ack:
         """Want something else done about a message than was chosen.
 
         ``incorporate``: into the work in front. ``switch``: do it now, and park what is in front.
@@ -128,7 +126,7 @@ class Messages(Telling):
     @audited("heard")
     async def heard(
         self, thread: str, text: str, *, run: str, of: int = 0, how: str = "", **by: Unpack[By]
-    ) -> Accepted:
+    ) -> Ack:
         """Note how much of what ``run`` has said a listener heard before cutting it short.
 
         ``of`` is the place of the words in the thread; 0 if the run was still speaking. From here

@@ -12,7 +12,7 @@ from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel.decide import refuse_if_stopped
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Request, Who
+from midflight.kernel.record import Actor, Request
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
 from midflight.stores.base import View
@@ -23,7 +23,7 @@ class Overruling:
     """One such request, while it is decided. Its methods return in words what they have done."""
 
     def __init__(
-        self, view: View, talk: ThreadState, moves: front.Moves, *, who: Who, new: str
+        self, view: View, talk: ThreadState, moves: front.Moves, *, who: Actor, new: str
     ) -> None:
         self._view = view
         self._talk = talk

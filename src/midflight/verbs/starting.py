@@ -19,7 +19,7 @@ from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.front import is_free
 from midflight.kernel.limits import validate
 from midflight.kernel.phases import ENDS, Mode
-from midflight.kernel.record import Limits, Recorded, Who
+from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
 from midflight.run import Agent
@@ -28,7 +28,7 @@ from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submi
 from midflight.stores.waiting import run_state
 from midflight.verbs import turns
 from midflight.verbs.auditing import asked_for, audited, submitting
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 from midflight.verbs.messages import Messages
 
 _ID: Final = re.compile(r"[0-9a-f]{28}")  # as ``new_id`` makes them
@@ -38,7 +38,7 @@ class Turn(Struct, frozen=True):
     """What somebody said is on record, and ``run`` is to answer it; empty when nothing was said."""
 
     run: str
-    messages: tuple[Accepted, ...] = ()
+    messages: tuple[Ack, ...] = ()
     started: bool = False
 
 
@@ -55,7 +55,7 @@ class Starting(Messages):
         input: Any = None,  # noqa: A002 - what people call it
         limits: Limits | None = None,
         title: str = "",
-        who: Who | None = None,
+        who: Actor | None = None,
         key: str = "",
     ) -> str:
         """Start a run and give its id. Repeated under the same key it gives the same run."""
@@ -108,7 +108,7 @@ class Starting(Messages):
         messages: Iterable[tuple[str, str]],
         *,
         key: str,
-        who: Who | None = None,
+        who: Actor | None = None,
     ) -> Turn:
         """Say something in a conversation: a run that is in front hears it, or one is started.
 
@@ -148,7 +148,7 @@ class Starting(Messages):
         taken: turns.Taken = done.note
         if taken.how == turns.STARTED:
             await self._engine.ensure(run)
-            heard = tuple(Accepted(thread, "send", at) for at in taken.positions)
+            heard = tuple(Ack(thread, "send", at) for at in taken.positions)
             return Turn(run, heard, started=True)
         sent = [await self.send(thread, m.text, who=who, key=m.key) for m in taken.new]
         return Turn(taken.run, tuple(sent))
@@ -160,7 +160,7 @@ class Starting(Messages):
         at: int | str,
         *,
         brief: str = "",
-        who: Who | None = None,
+        who: Actor | None = None,
         key: str = "",
     ) -> str:
         """Try again from a step of a run that has ended, and give the new run's id.
@@ -208,7 +208,7 @@ class Starting(Messages):
         return found
 
 
-def run_named(who: Who, key: str) -> str:
+def run_named(who: Actor, key: str) -> str:
     """The id of the run that a caller starts under a key: the same whenever they repeat it.
 
     A key that is an id of ours begins with the time; so does its run's id, which keeps its place
@@ -225,7 +225,7 @@ def run_named(who: Who, key: str) -> str:
     return f"{RUN_PREFIX}{key[:12]}{whose}"
 
 
-def _fork_named(who: Who, key: str) -> str:
+def _fork_named(who: Actor, key: str) -> str:
     """Return the id of a fork that is made under a key; see ``run_named``."""
     whose = _digest("fork", who.by, key)
     return f"{RUN_PREFIX}{key[:12]}{whose[:16]}" if _ID.fullmatch(key) else f"{RUN_PREFIX}{whose}"

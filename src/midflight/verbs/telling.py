@@ -13,12 +13,12 @@ from midflight.inputs import Ids
 from midflight.kernel import front
 from midflight.kernel import thread as t
 from midflight.kernel.decide import Known, decide
-from midflight.kernel.record import Request, Who
+from midflight.kernel.record import Actor, Request
 from midflight.stores.base import THREAD_PREFIX, Draft, Query, Store, View
 from midflight.stores.codec import check_readable
 from midflight.stores.waiting import thread_state
 from midflight.verbs.auditing import asked_for, submitting
-from midflight.verbs.covering import Accepted
+from midflight.verbs.covering import Ack
 
 Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
 """Decides what follows from a request, in the same transaction; returns fields of its receipt."""
@@ -27,7 +27,7 @@ Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
 class By(TypedDict, total=False):
     """Arguments of every verb: the caller, and a key under which the verb can be repeated."""
 
-    who: Who | None
+    who: Actor | None
     key: str
 
 
@@ -58,17 +58,17 @@ class Telling:
 
     store: Store
     _engine: Engine
-    _who: Who
+    _who: Actor
     _ids: Ids
     _floods: Flood
 
-    def _asks(self, who: Who | None) -> Who:
+    def _asks(self, who: Actor | None) -> Actor:
         """Return the caller, or this control's own; refuse a bare name, which has no role."""
-        if who is not None and not isinstance(who, Who):
+        if who is not None and not isinstance(who, Actor):
             raise InvalidRequest(f"who={who!r:.80} is no Who: write Who(name). Nothing changed.")
         return who or self._who
 
-    def _by(self, kind: type[Request], *, who: Who | None = None, **asked: Any) -> Any:
+    def _by(self, kind: type[Request], *, who: Actor | None = None, **asked: Any) -> Any:
         refuse_unknown([name for name in asked if name not in kind.__struct_fields__], TAKEN)
         return kind(who=self._asks(who), **asked)
 
@@ -84,18 +84,18 @@ class Telling:
         *,
         agent: str = "",
         read_at_once: bool = False,
-    ) -> Accepted:
+    ) -> Ack:
         """Record a request over a thread, with what follows from it."""
 
         def decided(covered: str, view: View) -> Draft:
             talk = thread_of(view, thread)
             verdict = decide(talk, request, read_at_once=read_at_once)
             if isinstance(verdict, Known):
-                return Draft(note=Accepted(thread, verb, verdict.position))
+                return Draft(note=Ack(thread, verb, verdict.position))
             moves = front.Moves()
             moves.add(thread, *verdict)
             told = then(view, talk, moves) if then is not None else {}
-            accepted = Accepted(thread, verb, talk.head + 1, **told)
+            accepted = Ack(thread, verb, talk.head + 1, **told)
             return drafted(view, moves, covered=covered, note=accepted)
 
         if not thread.startswith(THREAD_PREFIX):
@@ -105,7 +105,7 @@ class Telling:
         done = await transact(submit, self._ids, (thread,), decided, thread=thread, agent=agent)
         for run in begun_in(done):
             await self._engine.ensure(run)
-        accepted: Accepted = done.note
+        accepted: Ack = done.note
         return accepted
 
     async def _front(self, talk: t.ThreadState) -> str:

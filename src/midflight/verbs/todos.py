@@ -15,7 +15,7 @@ from midflight.kernel.preview import preview
 from midflight.kernel.state import RunState
 from midflight.stores.base import RUN_PREFIX, View
 from midflight.verbs.auditing import audited
-from midflight.verbs.covering import Accepted, cover, runs_below
+from midflight.verbs.covering import Ack, cover, runs_below
 from midflight.verbs.overruling import Overruling
 from midflight.verbs.telling import By, Telling, bring_along
 
@@ -61,7 +61,7 @@ class Todos(Telling):
         return f"Cancels that run: {offer.consequence}" if offer.enabled else "Its run has ended"
 
     @audited("do now")
-    async def do_now(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
+    async def do_now(self, thread: str, todo: int, **by: Unpack[By]) -> Ack:
         """Take a todo now: a parked run comes back, a deferred message is done."""
         request = self._by(t.TodoWanted, todo=todo, **by)
         new = RUN_PREFIX + self._ids()
@@ -75,14 +75,14 @@ class Todos(Telling):
         return await self._tell(thread, "do now", request, then)
 
     @audited("reorder")
-    async def reorder(self, thread: str, order: Sequence[int], **by: Unpack[By]) -> Accepted:
+    async def reorder(self, thread: str, order: Sequence[int], **by: Unpack[By]) -> Ack:
         """Put todos in the person's order; what is left out follows in the usual one."""
         return await self._tell(
             thread, "reorder", self._by(t.TodosReordered, order=tuple(order), **by)
         )
 
     @audited("remove todo")
-    async def remove_todo(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
+    async def remove_todo(self, thread: str, todo: int, **by: Unpack[By]) -> Ack:
         """Do not want it any more. A parked run is cancelled with its todo, and undone."""
         request = self._by(t.TodoRemoved, todo=todo, **by)
 

@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.voice.seams import FRAME_MS, RATE
 
 audit: Final = logging.getLogger("midflight.audit")
@@ -19,7 +19,7 @@ audit: Final = logging.getLogger("midflight.audit")
 class Account:
     """The account of one call."""
 
-    who: Who
+    who: Actor
     thread: str
     line_ms: int = 0
     speech_ms: int = 0  # of the person

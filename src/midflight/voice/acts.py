@@ -11,7 +11,7 @@ from midflight.conversation import stop_word
 from midflight.errors import MidflightError, Refused
 from midflight.inputs import Ids
 from midflight.kernel.phases import Cause
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.stores.waiting import thread_if_any
 from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
@@ -36,7 +36,7 @@ class Acts:
         self,
         control: Control,
         thread: str,
-        who: Who,
+        who: Actor,
         *,
         ids: Ids,
         mouth: Mouth,

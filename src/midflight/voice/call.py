@@ -19,7 +19,7 @@ from msgspec import Struct
 from starlette.websockets import WebSocketDisconnect
 
 from midflight.control import Control
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.seams import FRAME, RATE, WIDTH
@@ -77,7 +77,7 @@ class Call:
         control: Control,
         agent: Agent,
         thread: str,
-        who: Who,
+        who: Actor,
         engines: Engines,
     ) -> None:
         self._socket, self._who = socket, who

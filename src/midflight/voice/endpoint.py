@@ -19,7 +19,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from midflight.control import Control
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
 from midflight.stores.waiting import thread_if_any
@@ -55,7 +55,7 @@ class _Lines:
 
     async def talk(self, socket: WebSocket, thread: str) -> None:
         """One line, until somebody hangs up. That cancels nothing."""
-        who: Who = replace(socket.state.who, channel="voice")
+        who: Actor = replace(socket.state.who, channel="voice")
         await socket.accept()
         refused = self._refused(thread, who)
         if refused is not None:
@@ -93,7 +93,7 @@ class _Lines:
                     return SpeechFailed("voice", f"could not be prepared: {error}")
         return self._engines
 
-    def _refused(self, thread: str, who: Who) -> tuple[str, int] | None:
+    def _refused(self, thread: str, who: Actor) -> tuple[str, int] | None:
         if self._open.total() >= LINES_MAX:
             why_not = f"All {LINES_MAX} lines of this server are taken. Try again later, or write."
             return why_not, FULL

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from midflight.control import Control
 from midflight.inputs import Ids, new_id
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.voice import taking as t
 from midflight.voice.account import Account
@@ -67,7 +67,7 @@ class Line:
         agent: Agent,
         thread: str,
         *,
-        who: Who,
+        who: Actor,
         engines: Engines,
         sink: Sink,
         show: Callable[[Shown], None],
@@ -222,7 +222,7 @@ async def line_to(
     agent: Agent,
     thread: str,
     *,
-    who: Who,
+    who: Actor,
     engines: Engines,
     sink: Sink,
     show: Callable[[Shown], None] = lambda _: None,

@@ -15,7 +15,7 @@ from typing import Final
 from midflight.control import Control
 from midflight.errors import MidflightError, NotAllowed
 from midflight.inputs import Ids
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import HUNG_UP, WHOLE, SpeechHeard
 from midflight.verbs.telling import By
 from midflight.voice.shown import Saying, Shown, Trouble
@@ -48,7 +48,7 @@ class Noting:
         self,
         control: Control,
         thread: str,
-        who: Who,
+        who: Actor,
         *,
         ids: OwnIds,
         show: Callable[[Shown], None],

@@ -11,7 +11,7 @@ from typing import Final
 
 from midflight.control import Control
 from midflight.inputs import Ids
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.stores.waiting import thread_if_any
 from midflight.voice.mouth import Mouth
@@ -29,7 +29,7 @@ class Sending:
         control: Control,
         agent: Agent,
         thread: str,
-        who: Who,
+        who: Actor,
         *,
         ids: Ids,
         mouth: Mouth,

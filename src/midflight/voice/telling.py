@@ -13,7 +13,7 @@ from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import LIVE, Cause, Effect
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.stores.base import Delta, LiveWatch, Query
 from midflight.stores.waiting import thread_if_any
 from midflight.voice.asking import Asking, spoken
@@ -32,7 +32,7 @@ class Telling:
         control: Control,
         thread: str,
         mouth: Mouth,
-        who: Who,
+        who: Actor,
         *,
         own: Container[str],
         noting: Noting,
@@ -187,7 +187,7 @@ class Telling:
         if key not in self._own and (was_speaking or run == self.front):  # our own acts tell it
             self._say(told)
 
-    def _by(self, who: Who, what: str) -> str:
+    def _by(self, who: Actor, what: str) -> str:
         return f"It was {what}." if who.by == self._who.by else f"{who.by} has {what} it."
 
     def _take_turn(self, event: object, run: str) -> None:

@@ -15,17 +15,17 @@ from fastapi import FastAPI, Request
 
 from midflight.control import local
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.server import agui
 from server.agui.agents import AGENTS, LET_GO
 
-BOB = Who(by="bob", channel="test")
+BOB = Actor(by="bob", channel="test")
 
 
-def who(request: Request) -> Who:
+def who(request: Request) -> Actor:
     name = request.headers.get("x-name", "ann")
     role = Role.VIEWER if name == "vera" else Role.CONTROLLER
-    return Who(by=name, role=role, channel="agui")
+    return Actor(by=name, role=role, channel="agui")
 
 
 async def serve(folder: Path, port: int) -> None:

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from midflight.control import Control
 from midflight.errors import DOTS
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, agent
 from midflight.server.agui import take_turn
 from midflight.server.agui_calls import ARGUMENTS_MAX, shown_arguments
@@ -25,7 +25,7 @@ from scenarios.conftest import Open
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
-ANN, BOB = Who("ann", channel="agui"), Who("bob")
+ANN, BOB = Actor("ann", channel="agui"), Actor("bob")
 GATES: dict[str, anyio.Event] = {}
 
 

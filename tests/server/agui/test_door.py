@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, agent
 from midflight.server.quotas import Quotas
 from midflight.server.streaming import Pace
@@ -23,7 +23,7 @@ from server.house import PATIENT, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]
 
-OLGA = Who("olga", Role.OPERATOR)
+OLGA = Actor("olga", Role.OPERATOR)
 
 
 def said(text: str = "tea", **more: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.server.agui import take_turn
 from midflight.server.agui_follow import Following
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.parametrize("store", ["memory"], indirect=True),
 ]
 
-ANN = Who("ann", channel="agui")
+ANN = Actor("ann", channel="agui")
 FOLLOW = {"threadId": "T", "runId": "X", "forwardedProps": {"midflight": {"follow": True}}}
 TEA = [{"id": "m1", "role": "user", "content": "tea"}]
 
@@ -63,7 +63,7 @@ async def test_each_story_of_a_followed_thread_has_an_id_of_its_own(driving: Ope
             await control.until(rows[0].journal, lambda state: state.phase is Phase.WAITING)
         await anyio.sleep(0.3)
         (question,) = (await control.state(rows[0].journal)).questions
-        await control.answer(rows[0].journal, question, {"size": "small"}, who=Who("bob"))
+        await control.answer(rows[0].journal, question, {"size": "small"}, who=Actor("bob"))
 
     named = [(event.type, event.run_id) for event in told if event and hasattr(event, "run_id")]
     assert named == [

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from midflight.control import Control
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.server.agui_history import asks_again, messages_of, notices, objection
 from midflight.server.agui_input import Input, read_input
 from midflight.stores.memory import MemoryStore
@@ -16,7 +16,7 @@ from stores.runs import open_thread
 
 pytestmark = pytest.mark.anyio
 
-ANN, BOB = Who("ann", channel="agui"), Who("bob", channel="agui")
+ANN, BOB = Actor("ann", channel="agui"), Actor("bob", channel="agui")
 THREAD = "t-T"
 
 

@@ -18,7 +18,7 @@ from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.errors import ModelBusy
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.kernel.thread import Said
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call_all, say
@@ -34,7 +34,7 @@ from scenarios.conftest import Open
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]
 
-ANN, BOB = Who("ann", channel="agui"), Who("bob")
+ANN, BOB = Actor("ann", channel="agui"), Actor("bob")
 HALF, WHOLE = "The answer is:", "The answer is: forty-two."  # no secret begins with a colon
 
 

@@ -13,7 +13,7 @@ from midflight.errors import DOTS, NotAllowed
 from midflight.executor.approval import schema
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
-from midflight.kernel.record import Who
+from midflight.kernel.record import Actor
 from midflight.server.agui_input import Resume
 from midflight.server.agui_resume import Receipt, give, understand
 from midflight.stores.memory import MemoryStore
@@ -22,7 +22,7 @@ from stores.runs import Driver, ask, running
 
 pytestmark = pytest.mark.anyio
 
-ANN, BOB = Who("ann", channel="agui"), Who("bob", channel="agui")
+ANN, BOB = Actor("ann", channel="agui"), Actor("bob", channel="agui")
 
 
 @tool(name="resume.mail")
@@ -45,7 +45,7 @@ class Desk:
         asked = e.QuestionOpened(epoch=1, kind=kind, message="Well?", **fields)
         return f"r-1:{(await self.driver.decides(asked)).position('r-1')}"
 
-    async def told(self, *entries: Resume, who: Who = ANN, thread: str = "t-1") -> list[Receipt]:
+    async def told(self, *entries: Resume, who: Actor = ANN, thread: str = "t-1") -> list[Receipt]:
         answers = await understand(self.control, thread, entries)
         return await give(self.control, answers, "X", who)
 
@@ -167,7 +167,7 @@ async def test_a_viewer_is_refused_as_a_whole() -> None:
     question = await desk.asks()
 
     with pytest.raises(NotAllowed):
-        await desk.told(resolved(question), who=Who("vera", Role.VIEWER))
+        await desk.told(resolved(question), who=Actor("vera", Role.VIEWER))
 
     assert len((await desk.control.state("r-1")).questions) == 1
 

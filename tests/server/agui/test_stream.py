@@ -12,7 +12,7 @@ import pytest
 from midflight.control import Control
 from midflight.kernel.events import AttemptStarted, RunFinished
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.thread import Said
 from midflight.overriding import override
 from midflight.run import Agent, Run, agent
@@ -25,7 +25,7 @@ from server.agui.agents import biller, order, plain
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(30)]
 
-ANN = Who("ann", channel="agui")
+ANN = Actor("ann", channel="agui")
 
 
 async def turn(control: Control, agent: Agent, **more: Any) -> Turn:

@@ -2,7 +2,7 @@
 /* eslint-disable */
 
 /** A verb is on record: at which position, and what was in flight at that moment. */
-export interface Accepted {
+export interface Ack {
   run: string;
   verb: string;
   position: number;
@@ -501,7 +501,7 @@ export interface Transcript {
 /** What somebody said is on record, and ``run`` is to answer it; empty when nothing was said. */
 export interface Turn {
   run: string;
-  messages: Array<Accepted>;
+  messages: Array<Ack>;
   started: boolean;
 }
 

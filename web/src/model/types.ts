@@ -2,7 +2,7 @@
 import type { Phase, RunSheet, StepSheet, ThreadSheet } from "../generated/types";
 
 export type {
-  Accepted, Asked, Background, Change, InFlight, Limits, Line, Mark, Me, Meter, Offer, Phase, Receipt, ReceiptLine, Row,
+  Ack, Asked, Background, Change, InFlight, Limits, Line, Mark, Me, Meter, Offer, Phase, Receipt, ReceiptLine, Row,
   RunSheet, Spent, StepSheet, StepStatus, Switch, ThreadSheet, TodoOffer,
 } from "../generated/types";
 

@@ -1,5 +1,5 @@
 /** The server's routes. A control goes under a key of its own, so that repeating it does nothing twice. */
-import type { Accepted, Me, Problem, Row } from "../model/types";
+import type { Ack, Me, Problem, Row } from "../model/types";
 import { keepPageSecret, pageSecret, withSecret } from "./secret";
 
 export const base = (): string => new URL(".", document.baseURI).href;
@@ -61,7 +61,7 @@ async function ask(path: string, init: RequestInit): Promise<unknown> {
 
 export const get = <T>(path: string): Promise<T> => ask(path, { method: "GET", cache: "no-store" }) as Promise<T>;
 
-export const post = <T = Accepted>(path: string, body: unknown, key = newKey(), signal: AbortSignal | null = null): Promise<T> =>
+export const post = <T = Ack>(path: string, body: unknown, key = newKey(), signal: AbortSignal | null = null): Promise<T> =>
   ask(path, {
     method: "POST",
     headers: { "content-type": "application/json", "x-midflight": "1", "idempotency-key": key },
