@@ -6,6 +6,7 @@ fewer.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import socket
@@ -343,6 +344,69 @@ async def test_a_stranger_who_claims_many_addresses_is_counted_as_one() -> None:
             for number in range(8)
         ]
     assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 3
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("proxies", "addresses"),
+    [((), {"127.0.0.1"}), (("10.0.0.7",), {"127.0.0.1"}), (("127.0.0.1",), {"10.1.0.1"})],
+    ids=["no proxy", "another proxy", "this proxy"],
+)
+async def test_an_address_is_taken_from_a_proxy_that_was_named_and_from_nobody_else(
+    proxies: tuple[str, ...], addresses: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # what uvicorn would read
+    store = MemoryStore()
+    app = create_app(Control(store))
+    async with (
+        serving(app, server=serve._server(app, proxies=proxies)) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
+        claimed = {"x-forwarded-for": "10.1.0.1"}
+        await client.post("/v1/runs/r-1/cancel", json={}, headers=claimed)
+    records = [json.loads(link.record) for link in await store.audit_page(0)]
+    assert {record["address"] for record in records if record["action"] == "cancel"} == addresses
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [
+        ((), "127.0.0.1"),
+        (("--public-url", "https://desk.example"), "127.0.0.1"),
+        (("--allow-host", "desk.example"), "127.0.0.1"),
+        (("--public-url", "https://desk.example", "--proxy", "127.0.0.1"), "10.1.0.1"),
+    ],
+)
+def test_a_server_believes_the_proxy_that_it_was_told_of_and_no_other(
+    tmp_path: Path, options: tuple[str, ...], address: str
+) -> None:
+    scene = Scene(tmp_path)
+    with _served(tmp_path, *options) as url:
+        claimed = {"x-forwarded-for": "10.1.0.1"}
+        httpx.post(f"{url}/v1/runs/r-1/cancel", json={}, headers=claimed)
+    records = [json.loads(line)["record"] for line in scene.said("audit", "export").splitlines()]
+    assert {r["address"] for r in records if r["action"] == "cancel"} == {address}
+
+
+@contextmanager
+def _served(folder: Path, *options: str) -> Iterator[str]:
+    port = free_port()
+    command = [*MIDFLIGHT, "serve", "cli.clerk:clerk", "--port", str(port), *options]
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=Scene(folder).env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
 
 
 def test_trouble_that_strangers_cause_again_and_again_is_logged_a_few_times() -> None:

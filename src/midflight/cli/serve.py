@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.util import find_spec
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
@@ -77,6 +78,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     public_url: str = ""
+    proxies: tuple[str, ...] = ()
     voice: bool = False
 
 
@@ -97,6 +99,10 @@ def serve(
     public_url: Annotated[
         str, typer.Option(metavar="URL", help="Where people open it, behind what speaks TLS.")
     ] = "",
+    proxy: Annotated[
+        list[str],
+        typer.Option(metavar="ADDRESS", help="What stands in front; its X-Forwarded-For counts."),
+    ] = [],  # noqa: B006 - read and never changed
     workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
     keys: KeysOption = KEYS,
     drain: Annotated[
@@ -120,6 +126,7 @@ def serve(
             "--allow-host. Nothing was started."
         )
     check_origins(allow_origin)
+    check_proxies(proxy)
     address = store_of(store)
     options = ServeOptions(
         store=address,
@@ -130,6 +137,7 @@ def serve(
         allow_host=tuple(allow_host),
         allow_origin=tuple(allow_origin),
         public_url=public_origin(public_url) if public_url else "",
+        proxies=tuple(proxy),
         voice=voice,
     )
     keyring_at(keys, otherwise="Nothing was started.")
@@ -148,6 +156,18 @@ def check_origins(origins: list[str]) -> None:
                 f"{origin!r} is not an origin as browsers send it: write scheme and host only, "
                 "such as https://desk.example.com. Nothing was started."
             )
+
+
+def check_proxies(addresses: list[str]) -> None:
+    """Refuse a proxy that is not named by its address: a name or ``*`` could be anybody."""
+    for address in addresses:
+        try:
+            ip_network(address)
+        except ValueError:
+            raise InvalidRequest(
+                f"--proxy {address[:80]!r} is no address: give that from which the proxy "
+                "connects, such as 10.0.0.7 or 10.0.0.0/24. Nothing was started."
+            ) from None
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -192,7 +212,7 @@ async def serving(
     ):
         doors = [_voice(control, agents)] if chosen.voice else []
         app = create_app(control, agents=agents, access=access, doors=doors)
-        server = _server(app, behind_a_proxy=bool(chosen.public_url or chosen.allow_host))
+        server = _server(app, proxies=chosen.proxies)
         async with owned_tasks(app.state.records.run), anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with until_told:
@@ -213,7 +233,7 @@ def _voice(control: Control, agents: list[Agent]) -> APIRouter:
     return router(control, agents, offline_engines)
 
 
-def _server(app: FastAPI, *, behind_a_proxy: bool = False) -> uvicorn.Server:
+def _server(app: FastAPI, *, proxies: tuple[str, ...] = ()) -> uvicorn.Server:
     import uvicorn
 
     from midflight.server.accepting import Accepting
@@ -256,7 +276,8 @@ def _server(app: FastAPI, *, behind_a_proxy: bool = False) -> uvicorn.Server:
             log_config=None,
             http=protocol,
             backlog=WAITING_MAX,
-            proxy_headers=behind_a_proxy,  # or a client could say that it is somebody else
+            proxy_headers=bool(proxies),  # or a client could say that it is somebody else
+            forwarded_allow_ips=list(proxies),
             access_log=False,  # it would hold queries, and with them what people wrongly put there
             server_header=False,
             lifespan="off",
