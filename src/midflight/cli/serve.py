@@ -62,6 +62,10 @@ WAITING_MAX: Final = 4096  # connections that are not accepted yet
 UNREAD_S: Final = 30  # a client that takes nothing for so long is cut off by the system
 MESSAGE_MAX: Final = 1024 * 1024  # bytes of a WebSocket's; a larger one ends the connection
 
+ProxyOption = Annotated[
+    list[str],
+    typer.Option(metavar="ADDRESS", help="What stands in front; its X-Forwarded-For counts."),
+]
 VoiceOption = Annotated[bool, typer.Option("--voice", help="Let people talk to it by voice.")]
 
 Greet = Callable[[Control, str], Awaitable[None]]
@@ -99,10 +103,7 @@ def serve(
     public_url: Annotated[
         str, typer.Option(metavar="URL", help="Where people open it, behind what speaks TLS.")
     ] = "",
-    proxy: Annotated[
-        list[str],
-        typer.Option(metavar="ADDRESS", help="What stands in front; its X-Forwarded-For counts."),
-    ] = [],  # noqa: B006 - read and never changed
+    proxy: ProxyOption = [],  # noqa: B006 - read and never changed
     workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
     keys: KeysOption = KEYS,
     drain: Annotated[
