@@ -63,9 +63,9 @@ class Driver:
 
     __slots__ = (
         "_catching_up", "_context_type", "_heard_at", "_leaving", "_moving", "_read_at",
-        "_rested", "_watch", "afterwards", "agent", "alarms", "attention", "begun_for", "clock",
-        "course", "draining", "ensure", "epoch", "function", "gate", "guards", "helpers", "ids",
-        "input", "journals", "last_words", "lease", "line", "log", "looked_up", "over",
+        "_rested", "_watch", "afterwards", "agent", "alarms", "attention", "begun_for", "below",
+        "clock", "course", "draining", "ensure", "epoch", "function", "gate", "guards", "helpers",
+        "ids", "input", "journals", "last_words", "lease", "line", "log", "looked_up", "over",
         "questions", "repeating", "replay", "restored", "source_gone", "tasks", "thread_read",
         "workdir", "working",
     )  # fmt: skip
@@ -114,11 +114,11 @@ class Driver:
         self.thread_read = 0  # how far the thread is known to hold nothing unread
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
         self.line: list[Done] | None = None  # effects of the runs before a fork, once they are read
+        self.below: dict[str, tuple[RunState, list[Done]]] = {}  # background runs that were read
         self.repeating: set[Earlier] = set()  # effects that a step at work may take over
         self.function = AgentCall(self)
         self.over = False  # nothing is left to do here
-        self._rested = False
-        self.draining = False
+        self._rested = self.draining = False
         self._watch: Watch
         self._read_at = self._heard_at = (state.at, steady())
         self._moving: Moment | None = None  # when the run began to move as it does now
