@@ -17,7 +17,7 @@ import math
 import signal
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from types import CodeType, TracebackType
 from typing import Any, Final, TypeVar
 
@@ -141,6 +141,21 @@ async def ordinary(call: Awaitable[T]) -> T:
         raise Unknowable(words(error)) from error
     except BaseException as error:
         if ends_us(tamed(error), task):  # in no variable: it would keep this frame
+            raise
+        if isinstance(tamed(error), Exception):
+            raise tamed(error) from None
+        raise Unknowable(words(error)) from error
+
+
+def answered(call: Callable[[], T]) -> T:
+    """Call code of others that answers at once; whatever it raises is an ordinary ``Exception``.
+
+    A cancel that it raises is its own: nobody can cancel us while it is at work.
+    """
+    try:
+        return call()
+    except BaseException as error:
+        if ends_us(tamed(error), _current_task()):  # in no variable: it would keep this frame
             raise
         if isinstance(tamed(error), Exception):
             raise tamed(error) from None
