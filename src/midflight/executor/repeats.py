@@ -70,9 +70,11 @@ async def _the_same(step: Step) -> Done | None:
     """The effect on record that this step would do again, if there is one."""
     driver, replay = step.driver, step.driver.replay
     name = f"{REPEAT}:{step.identity}"
-    in_line = await done_in_line(driver)
-    candidates = [*(found for left in replay.left_over for found in own(driver, left)), *in_line]
-    candidates += await done_below(driver, await spawns_before(driver))
+    candidates = [
+        *(found for left in replay.left_over for found in own(driver, left)),
+        *await done_in_line(driver),
+        *await done_below(driver, await spawns_before(driver)),
+    ]
     same = [found for found in candidates if found.is_same(step)]
     if name in replay.questions:
         about = about_effect(driver, replay.questions[name])
