@@ -158,6 +158,15 @@ def delete_the_log(path: Path) -> None:
     path.with_name(path.name + "-wal").unlink()
 
 
+def delete_the_index(path: Path) -> None:
+    path.with_name(path.name + "-shm").unlink()
+
+
+def replace_the_index(path: Path) -> None:
+    delete_the_index(path)
+    look_from_outside(path)  # another program makes a new one, and would lock that
+
+
 def empty_the_log(path: Path) -> None:
     os.truncate(path.with_name(path.name + "-wal"), 0)
 
@@ -170,7 +179,17 @@ def overwrite(path: Path) -> None:
     path.write_bytes(b"SQLite format 3\0" + bytes(8176))
 
 
-HARM = [delete, replace, move, delete_the_log, empty_the_log, move_the_folder, overwrite]
+HARM = [
+    delete,
+    replace,
+    move,
+    delete_the_log,
+    empty_the_log,
+    delete_the_index,
+    replace_the_index,
+    move_the_folder,
+    overwrite,
+]
 
 
 @pytest.mark.parametrize("harm", HARM)

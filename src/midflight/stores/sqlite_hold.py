@@ -71,7 +71,7 @@ class Hold:
         self._mine: list[int] = []
         self._guards: list[ByteLock] = []
         self._lost = ""
-        self._log = self._file
+        self._log = self._index = self._file
         self._log_fd = self._index_fd = -1
         try:
             self._fd = self.descriptor()
@@ -152,7 +152,7 @@ class Hold:
         for path in (self._log_at, self._index_at):
             self._mine.append(self._files.take(path))
         self._log_fd, self._index_fd = self._mine[-2:]
-        self._log = ident(os.fstat(self._log_fd))
+        self._log, self._index = ident(os.fstat(self._log_fd)), ident(os.fstat(self._index_fd))
         self._guard(self._index_fd, DEAD_MAN, wait_s)
         if not self._look_at_log():
             raise StoreBusy(f"{self._path}: {STOPPED}. Nothing was changed.")
@@ -255,13 +255,15 @@ class Hold:
         if self._lost:
             self._refuse()
         try:
-            file, log = os.stat(self._at), os.stat(self._log_at)
+            file, log, index = map(os.stat, (self._at, self._log_at, self._index_at))
         except (FileNotFoundError, NotADirectoryError) as error:
             self._lose(f"there is no {error.filename} any more")
         if (file.st_dev, file.st_ino) != self._file:
             self._lose(f"{self._at} is another file than the one that was opened")
         if (log.st_dev, log.st_ino) != self._log:
             self._lose(f"{self._log_at} is another file than the one that was opened")
+        if (index.st_dev, index.st_ino) != self._index:  # others would lock another one than we do
+            self._lose(f"{self._index_at} is another file than the one that was opened")
         if (file.st_mtime_ns, file.st_size) != self._seen:
             self._look_into_file(file)
         self._looked_at = time.monotonic()
