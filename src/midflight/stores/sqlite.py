@@ -67,9 +67,9 @@ T = TypeVar("T")
 class SqliteStore(SqliteReading):
     """See ``Store``; made by ``SqliteStore.open``."""
 
-    def __init__(self, path: Path, clock: Clock, ids: Ids) -> None:
+    def __init__(self, path: Path, clock: Clock, ids: Ids, steadily: Clock | None = None) -> None:
         self._watched = anyio.Event()
-        super().__init__(path, clock, self._watched.set)
+        super().__init__(path, clock, self._watched.set, steadily)
         self._ids = ids
         self._writer: Writer
         self._writing: sqlite3.Connection
@@ -87,12 +87,13 @@ class SqliteStore(SqliteReading):
         path: str | Path,
         *,
         clock: Clock = wall_clock,
+        steadily: Clock | None = None,
         ids: Ids = new_id,
         wait_max_s: float = WAIT_MAX_S,
         busy_s: float = BUSY_S,
     ) -> AsyncIterator[Self]:
         """Open the file, creating it if need be, for as long as the block runs."""
-        store = cls(_resolved(path), clock, ids)
+        store = cls(_resolved(path), clock, ids, steadily)
         async with AsyncExitStack() as stack:
             stack.callback(store._reader.shutdown, wait=False)
             await store._set_up(stack, wait_max_s, busy_s)
