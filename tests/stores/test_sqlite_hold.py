@@ -8,17 +8,21 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from midflight.errors import StoreReplaced, StoreUnavailable
 from midflight.kernel.events import CancelRequested
+from midflight.store_files import ident
 from midflight.stores import sqlite, sqlite_hold
+from midflight.stores.descriptors import open_alone, share
 from midflight.stores.sqlite import SqliteStore
 from stores.holders import holder
 from stores.programs import command, environment
@@ -394,6 +398,35 @@ def test_a_forked_child_does_not_make_a_dead_driver_look_alive(path: Path) -> No
             assert int(other.does("append r-1")) == 4
         finally:
             os.kill(child, 9)
+
+
+@linux
+def test_a_child_that_is_forked_while_a_file_is_being_opened_does_not_keep_it_open(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.touch()
+    opening, really = threading.Event(), os.open
+
+    def slowly(*args: Any, **kwargs: Any) -> int:
+        fd = really(*args, **kwargs)
+        opening.set()
+        time.sleep(0.3)
+        return fd
+
+    monkeypatch.setattr("os.open", slowly)
+    files = share(ident(path.stat()))
+    for opens in (lambda: files.take(str(path)), lambda: open_alone(str(path))):
+        opening.clear()
+        thread = threading.Thread(target=opens)
+        thread.start()
+        opening.wait()
+        child = os.fork()
+        if child == 0:
+            fds = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+            os._exit(any(os.path.exists(fd) and os.path.samefile(fd, path) for fd in fds))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        thread.join()
+    files.leave()
 
 
 async def test_a_forked_child_that_ends_takes_nothing_from_its_parent(path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from midflight.errors import InvalidRequest
 from midflight.kernel.facts import check_driver_name, is_driver_name
-from midflight.stores.descriptors import close, not_inherited
+from midflight.stores.descriptors import close, open_alone
 from midflight.stores.sqlite_lease import FileLease
 
 TRIES_MAX: Final = 10
@@ -47,7 +47,7 @@ class FolderLeases:
     def hold(self, driver: str) -> Iterator[FileLease]:
         """Hold the lease of a driver while the block runs."""
         check_driver_name(driver)
-        handle = not_inherited(self._locked(driver))
+        handle = self._locked(driver)
         lease = FileLease(driver, handle)
         self._mine.add(driver)
         try:
@@ -61,14 +61,14 @@ class FolderLeases:
     def _locked(self, driver: str) -> int:
         path = self._path(driver)
         for _ in range(TRIES_MAX):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = open_alone(path, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
                     return handle  # else its last holder has just removed it: nobody would see us
             except (BlockingIOError, FileNotFoundError):
                 time.sleep(TRY_AGAIN_S)  # somebody may only be looking
-            os.close(handle)
+            close(handle)
         raise InvalidRequest(f"driver {driver} is alive already; take another name.")
 
     def gone(self, driver: str) -> bool:
