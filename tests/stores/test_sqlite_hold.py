@@ -451,6 +451,32 @@ async def test_a_forked_child_is_told_to_open_the_store_itself(path: Path) -> No
 # ── systems without locks of open files ──────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("how", ["deleted", "moved", "made anew"])
+async def test_without_locks_of_open_files_a_lost_lock_of_a_driver_is_noticed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Others take its driver for dead from then on."""
+    monkeypatch.setattr(sqlite, "HAS_BYTE_LOCKS", False)
+    monkeypatch.setattr(sqlite_hold, "HAS_BYTE_LOCKS", False)
+    folder = path.with_name(f"{path.name}.d") / "drivers"
+
+    with pytest.raises(StoreReplaced):
+        async with SqliteStore.open(path) as store:
+            await running(store)
+            async with store.lease("d-8"):
+                pass
+            await pause(store)  # a lease that was given back is missed by nobody
+            async with store.lease("d-9"):
+                folder.rename(folder.with_name("elsewhere")) if how == "moved" else None
+                shutil.rmtree(folder, ignore_errors=True)
+                if how == "made anew":
+                    folder.mkdir()
+                    (folder / "d-9.lock").touch()
+                with pytest.raises(StoreReplaced, match=r"lock.*Nothing is acknowledged"):
+                    await resume(store)
+                await anyio.sleep(40)
+
+
 async def test_without_locks_of_open_files_the_look_before_each_acknowledgement_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

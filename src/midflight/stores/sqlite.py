@@ -186,7 +186,7 @@ class SqliteStore(SqliteReading):
             self._leases = ByteLeases(hold)
         else:
             turnstile = held.enter_context(turnstile_of_files(beside))
-            self._leases = FolderLeases(beside / "drivers")
+            self._leases = FolderLeases(beside / "drivers", hold)
         with hold.opening(wait_max_s):
             prepare(self._path, turnstile, busy_s)
             hold.keep_database(busy_s)

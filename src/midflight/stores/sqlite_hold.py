@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from midflight.errors import StoreBusy, StoreError, StoreReplaced, StoreUnavailable
-from midflight.store_files import ident
+from midflight.store_files import Ident, ident
 from midflight.stores.descriptors import share
 from midflight.stores.locks import HAS_BYTE_LOCKS, ByteLock
 from midflight.stores.sqlite_file import UNKNOWN, explain, is_disk_error
@@ -70,6 +70,7 @@ class Hold:
         self._files = share(self._file)
         self._mine: list[int] = []
         self._guards: list[ByteLock] = []
+        self._lock_files: dict[str, Ident] = {}
         self._lost = ""
         self._log = self._index = self._file
         self._log_fd = self._index_fd = -1
@@ -101,6 +102,17 @@ class Hold:
             lock.free()
             self._mine.remove(fd)
             self._files.give_back(fd)
+
+    def keep_lock_file(self, path: str, fd: int) -> None:
+        """Notice from now on if a path does not lead to this file any more, which is locked.
+
+        Where locks are files, others take its driver for dead then.
+        """
+        self._lock_files[path] = ident(os.fstat(fd))
+
+    def free_lock_file(self, path: str) -> None:
+        """Notice no more."""
+        del self._lock_files[path]
 
     def turnstile(self) -> Turnstile:
         """Return the turnstile of the store's writers."""
@@ -264,10 +276,20 @@ class Hold:
             self._lose(f"{self._log_at} is another file than the one that was opened")
         if (index.st_dev, index.st_ino) != self._index:  # others would lock another one than we do
             self._lose(f"{self._index_at} is another file than the one that was opened")
+        for path in tuple(self._lock_files):
+            self._look_at_lock_file(path)
         if (file.st_mtime_ns, file.st_size) != self._seen:
             self._look_into_file(file)
         self._looked_at = time.monotonic()
         return log.st_size
+
+    def _look_at_lock_file(self, path: str) -> None:
+        try:
+            found = ident(os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            found = None
+        if self._lock_files.get(path, found) != found:  # or it was freed meanwhile
+            self._lose(f"the lock of a driver, {path}, was deleted or replaced")
 
     def _is_described_by(self, head: bytes, size: int) -> bool:
         """Return whether a log of this size is the one that the head of its index describes."""

@@ -1,6 +1,7 @@
 """Leases of drivers as files in a folder, for systems that have no locks on bytes of a file.
 
-What is said in ``sqlite_lease`` is true of them too, as long as nobody deletes the folder.
+What is said in ``sqlite_lease`` is true of them too, as long as nobody deletes the folder. If
+somebody does, the store that holds a lease notices it before its next acknowledgement.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from midflight.errors import InvalidRequest
 from midflight.kernel.facts import check_driver_name, is_driver_name
 from midflight.stores.descriptors import close, open_alone
+from midflight.stores.sqlite_hold import Hold
 from midflight.stores.sqlite_lease import FileLease
 
 TRIES_MAX: Final = 10
@@ -25,9 +27,10 @@ TRY_AGAIN_S: Final = 0.002
 class FolderLeases:
     """See ``Leases``: the lock files of all drivers of one store."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Hold | None = None) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
+        self._store = store
         self._mine: set[str] = set()
         self._clear_away_the_dead()
 
@@ -50,10 +53,14 @@ class FolderLeases:
         handle = self._locked(driver)
         lease = FileLease(driver, handle)
         self._mine.add(driver)
+        if self._store is not None:
+            self._store.keep_lock_file(str(self._path(driver)), handle)
         try:
             yield lease
         finally:
             lease.held = False
+            if self._store is not None:
+                self._store.free_lock_file(str(self._path(driver)))
             self._mine.discard(driver)
             self._path(driver).unlink(missing_ok=True)
             close(handle)
