@@ -19,11 +19,13 @@ import anyio
 import pytest
 
 from midflight.errors import StoreReplaced, StoreUnavailable
+from midflight.executor.journal_client import TROUBLE
 from midflight.kernel.events import CancelRequested
 from midflight.store_files import ident
 from midflight.stores import sqlite, sqlite_hold
 from midflight.stores.descriptors import open_alone, share
 from midflight.stores.sqlite import SqliteStore
+from midflight.stores.sqlite_file import explain
 from stores.holders import holder
 from stores.programs import command, environment
 from stores.runs import cancel, pause, read_all, resume, running, start
@@ -241,6 +243,45 @@ async def test_an_older_copy_that_is_written_over_the_file_is_noticed(path: Path
             with pytest.raises(StoreReplaced, match="another content"):
                 await pause(store, "r-06x")
             await anyio.sleep(40)
+
+
+async def test_another_store_that_is_written_over_the_file_is_noticed(path: Path) -> None:
+    """Its count of changes may be as high as one likes."""
+    other = path.with_name("other.db")
+    for file in (path, other):
+        async with SqliteStore.open(file) as store:
+            await start(store)
+    for number in range(20):
+        async with SqliteStore.open(other) as store:
+            await start(store, f"r-{number:02}x")
+
+    with pytest.raises(StoreReplaced):
+        async with SqliteStore.open(path) as store:
+            await pause(store)
+            path.write_bytes(other.read_bytes())
+            with pytest.raises(StoreReplaced, match="another content"):
+                await resume(store)
+            await anyio.sleep(40)
+
+
+async def test_a_store_without_a_mark_is_given_one_that_stays(path: Path) -> None:
+    async with SqliteStore.open(path) as store:
+        await start(store)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 2")
+    marks = []
+    for _ in range(2):
+        async with SqliteStore.open(path) as store:
+            marks.append(store._hold.mark)
+
+    assert marks[0] == marks[1] != bytes(3)
+
+
+def test_nobody_waits_for_damaged_pages_to_mend() -> None:
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+    assert not isinstance(explain(Path("m.db"), error), TROUBLE)
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────

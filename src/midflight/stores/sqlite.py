@@ -188,7 +188,7 @@ class SqliteStore(SqliteReading):
             turnstile = held.enter_context(turnstile_of_files(beside))
             self._leases = FolderLeases(beside / "drivers", hold)
         with hold.opening(wait_max_s):
-            prepare(self._path, turnstile, busy_s)
+            hold.mark = prepare(self._path, turnstile, busy_s)
             hold.keep_database(busy_s)
             self._db = self._cursor(stack, busy_s)
             self._pulse = self._cursor(stack, 0)

@@ -33,7 +33,7 @@ from midflight.errors import StoreBusy, StoreError, StoreReplaced, StoreUnavaila
 from midflight.store_files import Ident, ident
 from midflight.stores.descriptors import share
 from midflight.stores.locks import HAS_BYTE_LOCKS, ByteLock
-from midflight.stores.sqlite_file import UNKNOWN, explain, is_disk_error
+from midflight.stores.sqlite_file import UNKNOWN, explain, is_disk_error, shown_mark
 from midflight.stores.turnstile import Turnstile
 
 SHARED: Final = (0x4000_0002, 510)  # SQLite: locked by connections that have the database open
@@ -72,6 +72,8 @@ class Hold:
         self._guards: list[ByteLock] = []
         self._lock_files: dict[str, Ident] = {}
         self._lost = ""
+        self.mark = b"?"  # in the head of the file, by which it is told from other stores
+        self._marked = False
         self._log = self._index = self._file
         self._log_fd = self._index_fd = -1
         try:
@@ -304,13 +306,17 @@ class Hold:
     def _look_into_file(self, about: os.stat_result) -> None:
         """Look at the head of the database, which has changed: SQLite only counts up there.
 
+        And the store's mark stays.
+
         What another thread has read since we began may be newer than what we read.
         """
         known = self._counter
         head = os.pread(self._fd, FILE_HEAD, 0)
         counter = int.from_bytes(head[24:28], "big")
-        if not head.startswith(MAGIC) or counter < known:
+        is_ours = shown_mark(head) == self.mark
+        if not head.startswith(MAGIC) or counter < known or (self._marked and not is_ours):
             self._lose("another content was written into the file")
+        self._marked |= is_ours  # of a new store the log alone may have it for a while
         self._seen, self._counter = (about.st_mtime_ns, about.st_size), max(self._counter, counter)
 
     def _lose(self, what: str) -> NoReturn:
