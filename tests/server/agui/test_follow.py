@@ -85,6 +85,7 @@ async def test_that_an_answer_was_not_taken_is_said_once(driving: Open) -> None:
         turn = await take_turn(control, asker, given, ANN)
         story = Following(control, turn, heartbeat_s=0.05, rest_s=10)
         ends: list[Any] = []
+        event: Any
         with anyio.fail_after(10):
             async for event in story.told():
                 if event and event.type == "RUN_FINISHED":
