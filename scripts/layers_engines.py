@@ -146,21 +146,21 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres echo: words go out only while somebody listens elsewhere",
-        STORES + "postgres_echo.py",
+        STORES + "postgres/echo.py",
         "        if voice.journal in self._wanted and not self._is_far(voice):\n",
         "        if not self._is_far(voice):\n            self._wanted[voice.journal] = 1e18\n",
         (ECHO + "nothing_is_passed_on_while_nobody_listens_elsewhere",),
     ),
     Mutant(
         "Postgres echo: who stops listening is forgotten",
-        STORES + "postgres_echo.py",
+        STORES + "postgres/echo.py",
         "for journal, at in self._wanted.items() if at > now}",
         "for journal, at in self._wanted.items()}",
         (ECHO + "nothing_more_is_passed_on_when_nobody_listens_any_more",),
     ),
     Mutant(
         "Postgres echo: a lost piece is asked for again",
-        STORES + "postgres_echo.py",
+        STORES + "postgres/echo.py",
         "            self.listened(words.journal)  # a piece was lost: have all of it again\n",
         "",
         (ECHO + "a_lost_piece_is_asked_for_again",),
@@ -177,7 +177,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: whoever drives is told of runs that others have begun",
-        STORES + "sqlite.py",
+        STORES + "sqlite/sqlite_store.py",
         "        self._bell.ring(job.result for job in jobs)\n",
         "",
         ("tests/engines/test_told.py",),
@@ -204,7 +204,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres echo: a voice that has ended is forgotten elsewhere",
-        STORES + "postgres_echo.py",
+        STORES + "postgres/echo.py",
         "            self._post.append(Words(self._name, voice=spoken.name, over=True))\n",
         "",
         (ECHO + "a_voice_that_has_ended_is_not_told_to_newcomers",),

@@ -12,10 +12,10 @@ from midflight.kernel import events as e
 from midflight.kernel.record import Recorded, Usage
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
-from midflight.stores.base import Committed, Draft, Store, Submit, View
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Committed, Draft, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_ledger import Ledger
+from midflight.stores.sqlite.sqlite_ledger import Ledger
 
 
 class Freezes:

@@ -25,9 +25,9 @@ from typing_extensions import override
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.run import Agent
-from midflight.stores.base import Append, Committed, Draft, Submit, View
+from midflight.stores.protocol import Append, Committed, Draft, Submit, View
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_writer import Job
+from midflight.stores.sqlite.sqlite_writer import Job
 from scenarios import book, world
 
 AT_ONCE = 4  # stories told at the same time

@@ -10,10 +10,10 @@ import pytest
 
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, Began, Delta
-from midflight.stores.hub import Hub
-from midflight.stores.subscription import BACKLOG_MAX
-from midflight.stores.voices import LiveCall
+from midflight.stores.protocol import PAGE, Began, Delta
+from midflight.stores.watch.hub import Hub
+from midflight.stores.watch.subscription import BACKLOG_MAX
+from midflight.stores.watch.voices import LiveCall
 from stores.runs import RUN, positions
 
 pytestmark = pytest.mark.anyio

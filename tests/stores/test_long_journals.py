@@ -17,12 +17,12 @@ from midflight.errors import JournalConflict
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.state import RunState
-from midflight.stores.base import Draft, Store, Submit, View, Widen
 from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_requests import SOON_FOLDED as SOON_ON_POSTGRES
-from midflight.stores.postgres_server import SQL
+from midflight.stores.postgres.locked_requests import SOON_FOLDED as SOON_ON_POSTGRES
+from midflight.stores.postgres.postgres_server import SQL
+from midflight.stores.protocol import Draft, Store, Submit, View, Widen
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_transaction import SOON_FOLDED, Unfolded
+from midflight.stores.sqlite.transaction import SOON_FOLDED, Unfolded
 from stores.runs import ANN, Driver, cancel, decision, pause, read_all, resume, running
 
 pytestmark = pytest.mark.anyio

@@ -18,17 +18,17 @@ from midflight.errors import StoreError, StoreUnavailable
 from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.record import Limits, Recorded
-from midflight.stores import (
+from midflight.stores.postgres import (
+    PostgresStore,
+    links,
     postgres_lease,
-    postgres_links,
     postgres_news,
     postgres_server,
     postgres_writer,
 )
-from midflight.stores.base import Lease, Watch
-from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_lease import TTL_S
-from midflight.stores.postgres_server import ANSWER_S, PATIENCE_S, SQL
+from midflight.stores.postgres.postgres_lease import TTL_S
+from midflight.stores.postgres.postgres_server import ANSWER_S, PATIENCE_S, SQL
+from midflight.stores.protocol import Lease, Watch
 from stores import programs
 from stores.halfway import Connection, by_hand, not_committed, stores_wait
 from stores.passing import let_pass
@@ -294,7 +294,7 @@ async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeat
         proxy.tear = b"send"
 
         with monkeypatch.context() as impatient:
-            impatient.setattr(postgres_links, "PATIENCE_S", 0.3)
+            impatient.setattr(links, "PATIENCE_S", 0.3)
             impatient.setattr(postgres_writer, "PATIENCE_S", 0.3)
             with pytest.raises(
                 StoreUnavailable, match=r"not known whether .* same append id may"
@@ -313,7 +313,7 @@ async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeat
 async def test_what_was_never_sent_has_changed_nothing(
     proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (postgres_links, postgres_writer):
+    for module in (links, postgres_writer):
         monkeypatch.setattr(module, "PATIENCE_S", 0.3)
     async with through(tmp_path, schema) as store:
         await running(store)
@@ -335,7 +335,7 @@ async def test_of_a_batch_that_was_not_answered_nobody_is_told_that_nothing_was_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also when it was taken apart afterwards, and each append alone was refused."""
-    monkeypatch.setattr(postgres_links, "PATIENCE_S", 4.0)
+    monkeypatch.setattr(links, "PATIENCE_S", 4.0)
     monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "1min")
     told: list[StoreError] = []
     async with through(tmp_path, schema) as store:
@@ -388,7 +388,7 @@ async def test_a_release_whose_answer_was_lost_is_told_as_done(
 async def test_a_server_that_falls_silent_is_taken_for_lost(
     proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_links, "MIND_S", 0.05)
+    monkeypatch.setattr(links, "MIND_S", 0.05)
     async with through(tmp_path, schema) as store:
         driver = await running(store)
         proxy.freeze()

@@ -9,10 +9,9 @@ import anyio
 import pytest
 
 from midflight.errors import ScopeStopped
-from midflight.stores import postgres_links
-from midflight.stores.base import Purged
-from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_server import SQL
+from midflight.stores.postgres import PostgresStore, links
+from midflight.stores.postgres.postgres_server import SQL
+from midflight.stores.protocol import Purged
 from stores.halfway import by_hand, not_committed, stores_wait
 from stores.runs import OLGA, ended, open_thread, running, start
 
@@ -31,7 +30,7 @@ def schema() -> str:
 async def store(
     postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresStore]:
-    monkeypatch.setattr(postgres_links, "MIND_S", 1000.0)  # who waits here waits until it is let go
+    monkeypatch.setattr(links, "MIND_S", 1000.0)  # who waits here waits until it is let go
     async with PostgresStore.open(postgres_address, schema=schema) as opened:
         yield opened
 

@@ -14,10 +14,10 @@ import anyio
 import pytest
 
 from midflight.inputs import wall_clock
-from midflight.stores.sqlite_file import connect, explain, prepare
-from midflight.stores.sqlite_ledger import Ledger
-from midflight.stores.sqlite_writer import Job, Writer
-from midflight.stores.turnstile import turnstile_of_files
+from midflight.stores.sqlite.locks import turnstile_of_files
+from midflight.stores.sqlite.sqlite_file import connect, explain, prepare
+from midflight.stores.sqlite.sqlite_ledger import Ledger
+from midflight.stores.sqlite.sqlite_writer import Job, Writer
 
 pytestmark = pytest.mark.anyio
 

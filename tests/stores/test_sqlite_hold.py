@@ -18,8 +18,7 @@ import pytest
 
 from midflight.errors import StoreReplaced, StoreUnavailable
 from midflight.kernel.events import CancelRequested
-from midflight.stores import sqlite, sqlite_hold
-from midflight.stores.sqlite import SqliteStore
+from midflight.stores.sqlite import SqliteStore, sqlite_hold, sqlite_store
 from stores.holders import holder
 from stores.programs import command, environment
 from stores.runs import cancel, pause, read_all, resume, running, start
@@ -402,7 +401,7 @@ async def test_a_forked_child_is_told_to_open_the_store_itself(path: Path) -> No
 async def test_without_locks_of_open_files_the_look_before_each_acknowledgement_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "HAS_BYTE_LOCKS", False)
+    monkeypatch.setattr(sqlite_store, "HAS_BYTE_LOCKS", False)
     monkeypatch.setattr(sqlite_hold, "HAS_BYTE_LOCKS", False)
 
     with pytest.raises(StoreReplaced):

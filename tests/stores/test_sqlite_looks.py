@@ -18,11 +18,10 @@ import pytest
 
 from midflight.errors import StoreBusy, StoreUnavailable
 from midflight.kernel.events import PauseRequested, PlanSet
-from midflight.stores import descriptors, sqlite_file
-from midflight.stores.base import Draft, Submit
-from midflight.stores.locks import ByteLock
-from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_hold import INDEX_HEAD, OPENING, SHARED
+from midflight.stores.protocol import Draft, Submit
+from midflight.stores.sqlite import SqliteStore, descriptors, sqlite_file
+from midflight.stores.sqlite.locks import ByteLock
+from midflight.stores.sqlite.sqlite_hold import INDEX_HEAD, OPENING, SHARED
 from stores.runs import ANN, OLGA, decision, pause, read_all, running
 from stores.turns import locked_by_another
 

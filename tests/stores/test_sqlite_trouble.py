@@ -24,8 +24,8 @@ from midflight.errors import (
 from midflight.kernel.events import PlanSet
 from midflight.kernel.phases import Phase
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_file import connect, prepare
-from midflight.stores.turnstile import turnstile_of_files
+from midflight.stores.sqlite.locks import turnstile_of_files
+from midflight.stores.sqlite.sqlite_file import connect, prepare
 from stores.passing import let_pass
 from stores.programs import command, environment
 from stores.runs import OLGA, cancel, pause, positions, read_all, running, start

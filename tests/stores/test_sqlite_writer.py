@@ -14,12 +14,11 @@ from midflight.errors import StoreUnavailable
 from midflight.kernel.events import PlanSet, StepSettled
 from midflight.kernel.machine import State
 from midflight.kernel.record import Event
-from midflight.stores import sqlite_writer
-from midflight.stores.base import Append
 from midflight.stores.codec import INLINE_MAX
-from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_hold import DOOR, GATE
-from midflight.stores.sqlite_ledger import Ledger
+from midflight.stores.protocol import Append
+from midflight.stores.sqlite import SqliteStore, sqlite_writer
+from midflight.stores.sqlite.sqlite_hold import DOOR, GATE
+from midflight.stores.sqlite.sqlite_ledger import Ledger
 from stores.runs import Driver, decision, positions, read_all, running
 from stores.turns import locked_by_another
 

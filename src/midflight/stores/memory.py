@@ -18,8 +18,21 @@ from midflight.kernel.machine import State
 from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.auditing import of_kill, of_purge, of_release, of_request
-from midflight.stores.base import (
+from midflight.stores.codec import decode
+from midflight.stores.commit import (
+    Planned,
+    draft_widening,
+    kill_entries,
+    killing,
+    not_needed,
+    of_kill,
+    of_purge,
+    of_release,
+    of_request,
+    plan,
+    summary,
+)
+from midflight.stores.protocol import (
     PAGE,
     Append,
     Committed,
@@ -30,12 +43,10 @@ from midflight.stores.base import (
     Submit,
     View,
     ascii_lower,
+    closed,
     empty_state,
 )
-from midflight.stores.codec import decode
-from midflight.stores.plan import Planned, draft_widening, kill_entries, killing, plan, summary
-from midflight.stores.purging import not_needed
-from midflight.stores.watched import Watched, closed
+from midflight.stores.watch.hub import Watched
 
 
 class MemoryLease:

@@ -19,7 +19,7 @@ from midflight.run import Agent, Run, agent
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
 from midflight.server.agui_stream import STATE_S, Story, Turn
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from scenarios.conftest import Open
 from server.agui.agents import biller, order, plain
 

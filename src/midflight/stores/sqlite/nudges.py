@@ -1,0 +1,218 @@
+"""Wakes those who wait for an append: the event loop here, and other processes on the same file.
+
+A ``Bell`` wakes this process's loop from the writer thread. ``Nudges`` are datagrams to each
+process that watches: sub-millisecond, and nobody waits for them. They are only hints; a process
+that misses one finds the change by polling ``data_version``. ``DriversBell`` nudges the processes
+that drive, about runs that may want a driver; a driver that misses it finds the run when it looks
+by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from midflight.kernel.fold import BULK
+from midflight.stores.protocol import Committed
+from midflight.stores.watch.movements import ANY, Movements
+
+
+class Bell:
+    """Rung by a thread, heard on the loop. Rings that come together are heard once.
+
+    ``call_soon_threadsafe`` does the same through a pair of sockets, at three times the price; on
+    the way of every append that is a tenth of the whole.
+    """
+
+    def __init__(self, hear: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._hear = hear
+        self._handle = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if _eventfd else -1
+        if _eventfd:
+            self._loop.add_reader(self._handle, self._answer)
+
+    def ring(self) -> None:
+        """Have the loop call ``hear`` soon. From any thread; nothing once the loop is gone."""
+        with suppress(RuntimeError, OSError):
+            if _eventfd:
+                os.eventfd_write(self._handle, 1)
+            else:
+                self._loop.call_soon_threadsafe(self._hear)
+
+    def _answer(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._handle)
+        self._hear()
+
+    def close(self) -> None:
+        """Close the bell; called on the loop, when nobody rings any more."""
+        if _eventfd and self._handle >= 0:
+            self._loop.remove_reader(self._handle)
+            os.close(self._handle)
+            self._handle = -1
+
+
+_eventfd = hasattr(os, "eventfd")
+
+
+class DriversBell:
+    """A bell that the writer rings, and that drivers hear on their event loops."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._nudges = Nudges(folder, name)
+        self._box: socket.socket | None = None
+        self._wanting: set[Movements] = set()
+
+    def ring(self, done: Iterable[object]) -> None:
+        """Tell which runs were moved by more than steps. A step makes no run want a driver."""
+        if self._nudges.nobody_listens():
+            return
+        records = [r for result in done if isinstance(result, Committed) for r in result.records]
+        heads = {r.journal: r.position for r in records if type(r.event) not in BULK}
+        if heads:
+            with suppress(OSError):
+                self._nudges.send(heads)
+
+    def hear(self, movements: Movements) -> None:
+        """Note in ``movements`` every run of which the bell tells."""
+        if not self._wanting and (box := self._nudges.open_box()) is not None:
+            self._box = box
+            asyncio.get_running_loop().add_reader(box, self._nudges.receive, self._rung)
+        self._wanting.add(movements)
+
+    def hear_no_more(self, movements: Movements) -> None:
+        """End what ``hear`` began."""
+        self._wanting.discard(movements)
+        if not self._wanting and self._box is not None:
+            asyncio.get_running_loop().remove_reader(self._box)
+            self._nudges.close_box()
+            self._box = None
+
+    def _rung(self, heads: Mapping[str, int]) -> None:
+        for movements in self._wanting:
+            for journal in heads or (ANY,):
+                movements.note(journal)
+
+    def close(self) -> None:
+        """Ring and hear no more."""
+        self._nudges.close()
+
+
+DATAGRAM_MAX: Final = 32 * 1024
+EVERYTHING: Final = b"{}"  # too much to list: look at all you watch
+
+_decoder: Final = msgspec.json.Decoder(dict[str, int])
+
+
+class Nudges:
+    """The letter box of this process, and the way to the others'."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._path = folder
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._name = name
+        self._peers: list[str] = []
+        self._peers_at = -1
+        self._owed: dict[str, int] | None = {}  # None: more than a letter holds
+        self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._out.setblocking(False)
+        self._box: socket.socket | None = None
+
+    def open_box(self) -> socket.socket | None:
+        """Start to receive; None where this file system has no sockets."""
+        box = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        box.setblocking(False)
+        try:
+            box.bind(self._address(self._name))
+        except OSError:
+            box.close()
+            return None
+        self._box = box
+        return box
+
+    def receive(self, moved: Callable[[Mapping[str, int]], None]) -> None:
+        """Pass on everything that lies in the box; an empty map means "anything"."""
+        assert self._box is not None
+        while True:
+            try:
+                letter = self._box.recv(DATAGRAM_MAX)
+            except BlockingIOError:
+                return
+            try:
+                moved(_decoder.decode(letter))
+            except msgspec.DecodeError:
+                moved({})  # not ours to trust, but a hint costs only a look
+
+    def nobody_listens(self) -> bool:
+        """Return whether there is no other process to tell; a folder that is gone has none."""
+        try:
+            return not self._others()
+        except OSError:
+            return True
+
+    def send(self, heads: Mapping[str, int]) -> None:
+        """Tell every other process. Called by the writer thread after a commit."""
+        peers = self._others()
+        if not peers:
+            return
+        letter = self._letter(heads)
+        delivered = True
+        for peer in peers:
+            try:
+                self._out.sendto(letter, self._address(peer))
+            except BlockingIOError:
+                delivered = False  # its box is full: it is told with the next one
+            except OSError:
+                self._remove(peer)  # nobody behind it any more
+        if delivered:
+            self._owed = {}
+
+    def _letter(self, heads: Mapping[str, int]) -> bytes:
+        """Return the letter with all heads that peers have not got yet.
+
+        A peer that never empties its box must not make the letter ever longer.
+        """
+        if self._owed is not None:
+            self._owed.update(heads)
+            letter = msgspec.json.encode(self._owed)
+            if len(letter) <= DATAGRAM_MAX:
+                return letter
+            self._owed = None
+        return EVERYTHING
+
+    def close(self) -> None:
+        """Take the box down, and send nothing any more."""
+        self.close_box()
+        self._out.close()
+        os.close(self._folder)
+
+    def close_box(self) -> None:
+        """Receive nothing any more."""
+        if self._box is not None:
+            self._box.close()
+            self._remove(self._name)
+            self._box = None
+
+    def _others(self) -> list[str]:
+        changed_at = os.stat(self._folder).st_mtime_ns
+        if changed_at != self._peers_at:
+            self._peers = [name for name in os.listdir(self._folder) if name != self._name]
+            self._peers_at = changed_at
+        return self._peers
+
+    def _address(self, name: str) -> str:
+        # A socket's path may have a hundred bytes or so; through the folder's handle it has.
+        path = str(self._path / name)
+        return path if len(path) < 100 else f"/proc/self/fd/{self._folder}/{name}"
+
+    def _remove(self, name: str) -> None:
+        with suppress(OSError):  # somebody else was quicker
+            os.unlink(name, dir_fd=self._folder)
