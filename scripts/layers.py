@@ -209,13 +209,13 @@ MUTANTS = (
     Mutant(
         "SQLite: what failed half-way is folded again",
         STORES + "sqlite/transaction.py",
-        "            self._forget(touched)  # half",
+        "            self.forget(touched)  # half",
         "            pass  # half",
         ("tests/stores/test_contract_append.py", "tests/stores/test_contract_submit.py"),
     ),
     Mutant(
         "SQLite: a repeated decision is recognised",
-        STORES + "sqlite/sqlite_ledger.py",
+        STORES + "sqlite/transaction.py",
         "            if all(self._append_at(*place) == (decision.id,) for place in begins):",
         "            if False:",
         ("tests/stores/test_contract_repeats.py",),
@@ -223,8 +223,8 @@ MUTANTS = (
     Mutant(
         "SQLite: a repeated request is recognised",
         STORES + "sqlite/sqlite_ledger.py",
-        '        if begins := self._db.execute(SQL["find_request"], (request.id,)).fetchall():',
-        "        if begins := []:",
+        '    if begins := tx.db.execute(SQL["find_request"], (request.id,)).fetchall():',
+        "    if begins := []:",
         ("tests/stores/test_contract_repeats.py",),
     ),
     Mutant(
@@ -243,7 +243,7 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: polling, where a nudge is lost",
-        STORES + "sqlite/sqlite_store.py",
+        STORES + "sqlite/sqlite_news.py",
         "        if version != seen:",
         "        if False:",
         ("tests/stores/test_sqlite_processes.py",),
@@ -337,9 +337,9 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: a cancelled opening closes what its thread has opened",
-        STORES + "sqlite/sqlite_store.py",
-        "            opening.add_done_callback(_close_unused)",
-        "            pass",
+        STORES + "sqlite/open_files.py",
+        "        opening.add_done_callback(_close_unused)",
+        "        pass",
         (LOOKS + "an_opening_that_is_cancelled_at_any_moment_leaves_nothing_open",),
     ),
     Mutant(
@@ -358,7 +358,7 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: a path is resolved when the store is opened",
-        STORES + "sqlite/sqlite_store.py",
+        STORES + "sqlite/open_files.py",
         "        return Path(path).resolve()",
         "        return Path(path)",
         (HOLD + "a_driver_is_seen_by_whatever_path_the_store_is_opened",),
@@ -799,7 +799,7 @@ MUTANTS = (
     Mutant(
         "SQLite: the loop writes in its turn only (enter_at_once)",
         STORES + "sqlite/sqlite_writer.py",
-        "            if not light or not self._enter_at_once():",
+        "            if not light or not self._turnstile.enter_at_once():",
         "            if not light:",
         (WRITER + "while_another_process_is_before_us_the_thread_waits_for_our_turn",),
     ),
@@ -840,7 +840,7 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: the folder beside it is its owner's alone",
-        STORES + "sqlite/sqlite_store.py",
+        STORES + "sqlite/open_files.py",
         "beside.mkdir(mode=0o700",
         "beside.mkdir(mode=0o755",
         (TROUBLE + "nobody_else_on_the_machine_may_read_the_store",),
@@ -869,7 +869,7 @@ MUTANTS = (
     Mutant(
         "SQLite: a kill that fails half-way is taken back",
         STORES + "sqlite/sqlite_ledger.py",
-        '            self._db.execute("ROLLBACK TO kill")\n',
+        '        tx.db.execute("ROLLBACK TO kill")\n',
         "",
         ("tests/stores/test_contract_kill.py",),
     ),

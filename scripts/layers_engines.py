@@ -177,7 +177,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: whoever drives is told of runs that others have begun",
-        STORES + "sqlite/sqlite_store.py",
+        STORES + "sqlite/sqlite_news.py",
         "        self._bell.ring(job.result for job in jobs)\n",
         "",
         ("tests/engines/test_told.py",),

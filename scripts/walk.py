@@ -36,7 +36,7 @@ from midflight import Client, Run, RunHandle, agent, tool
 from midflight.control import Control
 from midflight.engines import watchdog
 from midflight.kernel.record import Actor
-from midflight.stores.sqlite import sqlite_store, sqlite_writer
+from midflight.stores.sqlite import sqlite_news, sqlite_store, sqlite_writer
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.room import RoomSink
 from midflight.voice.seams import FRAME, WIDTH, Chunk, Heard
@@ -239,7 +239,7 @@ class Stage:
 
 
 TIMERS: Final = (
-    (sqlite_store, "POLL_S"),  # looks for what other processes have appended
+    (sqlite_news, "POLL_S"),  # looks for what other processes have appended
     (sqlite_store, "MIND_S"),  # looks whether the file is still the store
     (watchdog, "ASK_S"),  # looks whether the loop turns
     (sqlite_writer, "SLOW_S"),  # a commit that takes longer gives the next ones to a thread

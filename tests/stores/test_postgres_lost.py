@@ -361,10 +361,10 @@ async def test_of_a_batch_that_was_not_answered_nobody_is_told_that_nothing_was_
                 for driver in others:
                     tasks.start_soon(begins, driver)
                 with anyio.fail_after(20):
-                    while len(store._writer._queue) < len(others):  # noqa: ASYNC110
+                    while len(store._appender.writer._queue) < len(others):  # noqa: ASYNC110
                         await anyio.sleep(0.01)
             with anyio.fail_after(20):
-                while store._writer._queue:  # noqa: ASYNC110 - they are a batch now
+                while store._appender.writer._queue:  # noqa: ASYNC110 - they are a batch now
                     await anyio.sleep(0.01)
             assert await stores_wait(postgres_address, 2)
             monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "200ms")
@@ -630,7 +630,7 @@ async def know_of_each_other(one: PostgresStore, other: PostgresStore) -> None:
     """From then on what one of them decides is told to the other."""
     channel, alone = one._server.channel, True
     with anyio.fail_after(20):
-        while alone or one._news._alone or other._news._alone:
+        while alone or one._appender.news._alone or other._appender.news._alone:
             alone = await one._pool.do(lambda c: c.fetchval(SQL["alone"], channel))
             await anyio.sleep(0.05)  # whoever has seen nobody hears of the newcomer
 
@@ -648,7 +648,7 @@ async def test_two_who_open_at_the_same_time_hear_each_other(
     async with PostgresStore.open(postgres_address, schema=schema) as here:
         driver = await running(here)
         with anyio.fail_after(20):
-            while not here._news._alone:  # noqa: ASYNC110 - and tells nobody any more
+            while not here._appender.news._alone:  # noqa: ASYNC110 - and tells nobody any more
                 await anyio.sleep(0.01)
         async with (
             PostgresStore.open(postgres_address, schema=schema) as there,

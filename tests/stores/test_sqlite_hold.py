@@ -18,7 +18,7 @@ import pytest
 
 from midflight.errors import StoreReplaced, StoreUnavailable
 from midflight.kernel.events import CancelRequested
-from midflight.stores.sqlite import SqliteStore, sqlite_hold, sqlite_store
+from midflight.stores.sqlite import SqliteStore, open_files, sqlite_hold
 from stores.holders import holder
 from stores.programs import command, environment
 from stores.runs import cancel, pause, read_all, resume, running, start
@@ -380,7 +380,7 @@ async def test_a_forked_child_that_ends_takes_nothing_from_its_parent(path: Path
     async with SqliteStore.open(path) as store:
         driving = await running(store)
         async with store.lease("d-9"):
-            in_a_child(store._writing.close)
+            in_a_child(store._files.writing.close)
             look_from_outside(path)
             assert not await store.lease_gone("d-9")
             await pause(store)
@@ -392,7 +392,7 @@ async def test_a_forked_child_is_told_to_open_the_store_itself(path: Path) -> No
     async with SqliteStore.open(path) as store:
         await running(store)
 
-        assert "forked" in in_a_child(store._hold.look_before)
+        assert "forked" in in_a_child(store._files.hold.look_before)
 
 
 # ── systems without locks of open files ──────────────────────────────────────────────────────
@@ -401,7 +401,7 @@ async def test_a_forked_child_is_told_to_open_the_store_itself(path: Path) -> No
 async def test_without_locks_of_open_files_the_look_before_each_acknowledgement_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_store, "HAS_BYTE_LOCKS", False)
+    monkeypatch.setattr(open_files, "HAS_BYTE_LOCKS", False)
     monkeypatch.setattr(sqlite_hold, "HAS_BYTE_LOCKS", False)
 
     with pytest.raises(StoreReplaced):

@@ -8,12 +8,12 @@ from typing import Final, Protocol
 
 from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
 from midflight.kernel.events import QuestionOpened, RunFinished
-from midflight.kernel.fold import advance
+from midflight.kernel.fold import advance, fold
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
-from midflight.stores.protocol import PAGE, Query, Row
+from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
 
 ON_QUESTION: Final = ("wait", "raise")
 
@@ -47,6 +47,16 @@ class Blobs(Protocol):
 
     async def blob(self, digest: str) -> bytes:
         """A value that was too large for a row."""
+
+
+async def folded(read: Read, journal: str) -> State:
+    """Fold a whole journal. Page by page, and the loop is given back in between."""
+    state = empty_state(journal)
+    while True:
+        page = await read(journal, state.head)
+        fold(state, page)
+        if len(page) < PAGE:
+            return state
 
 
 async def run_state(journals: Journals, run: str) -> RunState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Self
 
@@ -32,6 +32,7 @@ from midflight.stores.commit import (
     plan,
     summary,
 )
+from midflight.stores.lookup import folded
 from midflight.stores.protocol import (
     PAGE,
     Append,
@@ -46,7 +47,11 @@ from midflight.stores.protocol import (
     closed,
     empty_state,
 )
-from midflight.stores.watch.hub import Watched
+from midflight.stores.watch.hub import Hub
+from midflight.stores.watch.live_subscription import LiveSubscription
+from midflight.stores.watch.movements import Movements, no_movements
+from midflight.stores.watch.subscription import Subscription
+from midflight.stores.watch.voices import Voices
 
 
 class MemoryLease:
@@ -59,14 +64,14 @@ class MemoryLease:
         self.lock = None
 
 
-class MemoryStore(Watched):
+class MemoryStore:
     """Forgets everything when the process ends, and otherwise behaves as the other stores do.
 
     One that is made by itself stays open; ``MemoryStore.open`` closes it at the end of the block.
     """
 
     def __init__(self, clock: Clock = wall_clock) -> None:
-        super().__init__(self.read)
+        self._hub = Hub(self.read)
         self._clock = clock
         self._closed = False
         self._journals: dict[str, list[Recorded]] = {}
@@ -130,6 +135,10 @@ class MemoryStore(Watched):
         if journal not in self._journals:
             raise JournalNotFound(journal)
         return self._journals[journal][after : after + limit]
+
+    async def load(self, journal: str) -> State:
+        """See ``Store.load``."""
+        return await folded(self.read, journal)
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
@@ -219,6 +228,27 @@ class MemoryStore(Watched):
         """See ``Store.now``."""
         self._check_open()
         return self._clock()
+
+    def watch(self, cursors: Mapping[str, int]) -> Subscription:
+        """See ``Store.watch``."""
+        return self._hub.watch(cursors)
+
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
+        """See ``Store.watch_live``."""
+        return self._hub.watch_live(cursors)
+
+    def movements(self) -> Movements:
+        """See ``Store.movements``."""
+        return self._hub.watch_all()
+
+    def wanting(self) -> Movements:
+        """See ``Store.wanting``. Here nobody is told."""
+        return no_movements()
+
+    @property
+    def voices(self) -> Voices:
+        """See ``Store.voices``."""
+        return self._hub.voices
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""

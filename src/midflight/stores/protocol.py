@@ -12,7 +12,7 @@ has the position. Reading the length apart from the events once broke the kill s
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
@@ -218,6 +218,15 @@ class Lease(Protocol):
     @property
     def lock(self) -> int | None:
         """The file that is locked for it, if any: a process that holds it open keeps the lease."""
+
+
+class Read(Protocol):
+    """Reads up to ``limit`` records of a journal after a position."""
+
+    def __call__(
+        self, journal: str, after: int = 0, limit: int = PAGE
+    ) -> Awaitable[list[Recorded]]:
+        """See ``Store.read``."""
 
 
 class Watch(Protocol):

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from midflight.errors import CorruptEntry, JournalConflict, MidflightError, StoreBusy
-from midflight.inputs import Clock, Ids
+from midflight.inputs import Ids
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded, Request
 from midflight.stores.commit import draft, plan
@@ -30,11 +30,12 @@ from midflight.stores.postgres.locked_requests import (
 )
 from midflight.stores.postgres.postgres_audit import Chaining
 from midflight.stores.postgres.postgres_news import News
-from midflight.stores.postgres.postgres_reader import PostgresReading
+from midflight.stores.postgres.postgres_reader import PostgresReader
 from midflight.stores.postgres.postgres_rows import Job
 from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
 from midflight.stores.postgres.postgres_writer import Writer
 from midflight.stores.protocol import Append, Committed, Submit, View, Widen, empty_state
+from midflight.stores.watch.hub import Hub
 
 TRIES_MAX: Final = 5  # each failed for a reason that was gone when we looked: more is a bug
 RECENT_MAX: Final = 4096  # requests whose repeat is recognised before it is decided again
@@ -44,20 +45,22 @@ class _Stale(Exception):
     """Raised when a decision was made here on a state that is not the last one."""
 
 
-class PostgresAppending(PostgresReading):
-    """The part of the store that writes what drivers and people have to say."""
+class Appender:
+    """Writes what drivers and people have to say. Kills and purges use its ``states`` too."""
 
-    def __init__(self, server: Server, *, clock: Clock, ids: Ids, connections: int) -> None:
-        super().__init__(Pool(server, connections))
-        self._chaining = Chaining(self._pool)
+    def __init__(
+        self, server: Server, pool: Pool, chaining: Chaining, clock: ServerClock, hub: Hub, ids: Ids
+    ) -> None:
         self._server = server
-        self._clock = ServerClock(clock)
-        self._states = States()
-        self._news = News(server, self._hub, ids)
-        self._writer = Writer(
-            server, self._states, self._clock, landed=self._written, unsure=self._unsure
-        )
+        self._pool = pool
+        self._select = PostgresReader(pool).select
+        self._chaining = chaining
+        self._clock = clock
+        self._hub = hub
         self._recent: OrderedDict[str, None] = OrderedDict()
+        self.states = States()
+        self.news = News(server, hub, ids)
+        self.writer = Writer(server, self.states, clock, landed=self._written, unsure=self._unsure)
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────
 
@@ -69,7 +72,7 @@ class PostgresAppending(PostgresReading):
             job = await self._planned(decision, expected)
             if job is not None:
                 job.in_doubt = in_doubt
-                if await self._writer.write(job):
+                if await self.writer.write(job):
                     return Committed(job.records)
                 in_doubt = job.in_doubt
             if known := await self._examine(decision.id, expected):
@@ -78,19 +81,19 @@ class PostgresAppending(PostgresReading):
 
     async def _planned(self, decision: Append, expected: Mapping[str, int]) -> Job | None:
         """Take the turn, check and fold. None if a journal is not where it was expected."""
-        turn = await self._states.take(expected)
+        turn = await self.states.take(expected)
         touched: set[str] = set()
         try:
             states = await self._caught_up(expected)
             if any(states[journal].head != at for journal, at in expected.items()):
-                self._states.leave(turn)
+                self.states.leave(turn)
                 return None
             now = self._clock.now()
             planned = plan(decision, states, now, touched)
             return Job(planned, states, expected, now=now, turn=turn, requested=False)
         except BaseException:
-            self._states.forget(touched)
-            self._states.leave(turn)
+            self.states.forget(touched)
+            self.states.leave(turn)
             raise
 
     async def _caught_up(self, wanted: Mapping[str, int]) -> dict[str, State]:
@@ -98,7 +101,7 @@ class PostgresAppending(PostgresReading):
         states: dict[str, State] = {}
         behind: list[State] = []
         for journal, at_least in wanted.items():
-            state = self._states.get(journal)
+            state = self.states.get(journal)
             if state is None or state.head < at_least:
                 state = state or empty_state(journal)
                 behind.append(state)
@@ -107,7 +110,7 @@ class PostgresAppending(PostgresReading):
             await catch_up(self._select, behind)
             for state in behind:
                 if state.head:
-                    self._states.put(state)
+                    self.states.put(state)
         return states
 
     async def _examine(self, append_id: str, expected: Mapping[str, int]) -> Committed | None:
@@ -120,7 +123,7 @@ class PostgresAppending(PostgresReading):
             lambda c: _look(c, append_id, expected), doubt=Doubt(open=True)
         )
         if found["known"]:
-            self._landed(append_id, records)  # the task that wrote it may have died before telling
+            self.landed(append_id, records)  # the task that wrote it may have died before telling
             return Committed(records, repeated=True)
         for (journal, at), head in zip(expected.items(), found["heads"], strict=True):
             if head != at:
@@ -130,15 +133,15 @@ class PostgresAppending(PostgresReading):
         return None
 
     def _written(self, job: Job) -> None:
-        self._landed(job.append_id, job.records)
+        self.landed(job.append_id, job.records)
 
-    def _landed(self, append_id: str, records: Sequence[Recorded]) -> None:
+    def landed(self, append_id: str, records: Sequence[Recorded]) -> None:
         """Tell of records that are on the disk: the watchers here, then other processes."""
         if not records:
             return
         self._hub.publish(records)
         asked = any(isinstance(record.event, Request) for record in records)
-        self._news.moved([(r.journal, r.position) for r in records], at_once=asked)
+        self.news.moved([(r.journal, r.position) for r in records], at_once=asked)
         if asked:
             self._recent[append_id] = None
             if len(self._recent) > RECENT_MAX:
@@ -169,21 +172,21 @@ class PostgresAppending(PostgresReading):
         """Decide on the states kept here, and write if the server says that they are current."""
         journals = set(request.journals)
         while True:
-            turn = await self._states.take(journals)
+            turn = await self.states.take(journals)
             try:
                 decided = await self._decided(request, turn)
             except Widen as more:
-                self._states.leave(turn)
+                self.states.leave(turn)
                 journals |= set(more.journals)
                 continue
             except BaseException:
-                self._states.leave(turn)
+                self.states.leave(turn)
                 raise
             if isinstance(decided, Committed):
-                self._states.leave(turn)
+                self.states.leave(turn)
                 return decided
             job, note = decided
-            if await self._writer.write(job):
+            if await self.writer.write(job):
                 return Committed(job.records, note)
             if known := await self._confirm(request.id, job.expected):
                 return known
@@ -207,7 +210,7 @@ class PostgresAppending(PostgresReading):
                 planned = plan(decision, states, now, touched)
                 return Job(planned, states, expected, now=now, turn=turn, requested=True), note
         except BaseException as error:
-            self._states.forget(touched)
+            self.states.forget(touched)
             refused = isinstance(error, MidflightError)
             if refused and (known := await self._confirm(request.id, expected)):
                 return known
@@ -223,19 +226,19 @@ class PostgresAppending(PostgresReading):
     async def _submit_locked(self, request: Submit) -> Committed:
         heads, tries = dict.fromkeys(request.journals, 0), 0
         while tries < TRIES_MAX:
-            turn = await self._states.take(heads)
-            await self._fold_ahead(turn, heads)
+            turn = await self.states.take(heads)
+            await self.fold_ahead(turn, heads)
             work = partial(
                 submit_locked,
                 request=request,
-                states=self._states,
+                states=self.states,
                 turn=turn,
-                landed=self._landed,
+                landed=self.landed,
                 whatever_it_takes=tries == TRIES_MAX - 1,
             )
             try:
                 done = await self._pool.do(
-                    work, after=partial(self._states.leave, turn), writes=True, answer_s=LONG_S
+                    work, after=partial(self.states.leave, turn), writes=True, answer_s=LONG_S
                 )
                 if request.audit is not None:
                     self._chaining.ask()
@@ -249,13 +252,13 @@ class PostgresAppending(PostgresReading):
                 tries += 1
         raise self._strange()
 
-    async def _fold_ahead(self, turn: Turn, heads: Mapping[str, int]) -> None:
+    async def fold_ahead(self, turn: Turn, heads: Mapping[str, int]) -> None:
         """Fold what we can before anything is locked."""
         try:
             with suppress(CorruptEntry):  # under lock it is met again, and got round
                 await self._caught_up(heads)
         except BaseException:
-            self._states.leave(turn)
+            self.states.leave(turn)
             raise
 
 

@@ -6,7 +6,7 @@ is in ``appender``, what is looked up in ``postgres_reader``.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, Self
@@ -18,15 +18,24 @@ from midflight.audit.record import Deed, deed
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.events import Killed
-from midflight.kernel.record import Actor
+from midflight.kernel.machine import State
+from midflight.kernel.record import Actor, Recorded
 from midflight.stores.commit import of_purge, of_release
-from midflight.stores.postgres.appender import PostgresAppending
+from midflight.stores.lookup import folded
+from midflight.stores.postgres.appender import Appender
 from midflight.stores.postgres.kept_states import Turn
-from midflight.stores.postgres.links import Doubt, mind
+from midflight.stores.postgres.links import Doubt, Pool, mind
 from midflight.stores.postgres.locked_requests import insert_audit, kill_locked
+from midflight.stores.postgres.postgres_audit import Chaining
 from midflight.stores.postgres.postgres_lease import TTL_S, RowLease, hold
-from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server
-from midflight.stores.protocol import PAGE, Killing, Purged
+from midflight.stores.postgres.postgres_reader import PostgresReader
+from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
+from midflight.stores.protocol import PAGE, Append, Committed, Killing, Purged, Query, Row, Submit
+from midflight.stores.watch.hub import Hub
+from midflight.stores.watch.live_subscription import LiveSubscription
+from midflight.stores.watch.movements import Movements, no_movements
+from midflight.stores.watch.subscription import Subscription
+from midflight.stores.watch.voices import Voices
 from midflight.tasks import owned_tasks
 
 KILL_TURN_S: Final = 2.0
@@ -35,16 +44,22 @@ PURGE_S: Final = 600.0
 CLOSE_S: Final = 5.0
 
 
-class PostgresStore(PostgresAppending):
+class PostgresStore:
     """See ``Store``; made by ``PostgresStore.open``."""
 
     def __init__(
         self, server: Server, *, clock: Clock, ids: Ids, connections: int, lease_s: float
     ) -> None:
-        super().__init__(server, clock=clock, ids=ids, connections=connections)
+        self._server = server
         self._ids = ids
         self._lease_s = lease_s
-        self._links = (*self._pool.links, *self._writer.links)
+        self._clock = ServerClock(clock)
+        self._pool = Pool(server, connections)
+        self._reader = PostgresReader(self._pool)
+        self._chaining = Chaining(self._pool)
+        self._hub = Hub(self.read)
+        self._appender = Appender(server, self._pool, self._chaining, self._clock, self._hub, ids)
+        self._links = (*self._pool.links, *self._appender.writer.links)
 
     @classmethod
     @asynccontextmanager
@@ -80,16 +95,54 @@ class PostgresStore(PostgresAppending):
     async def _close(self) -> None:
         with anyio.move_on_after(CLOSE_S, shield=True):
             self._pool.close()
-            await self._writer.close()
-            await self._news.close()
+            await self._appender.writer.close()
+            await self._appender.news.close()
 
     def _tasks(self) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
         yield partial(mind, self._links)
-        yield self._news.run
+        yield self._appender.news.run
         yield self._chaining.run
-        yield from self._writer.tasks
+        yield from self._appender.writer.tasks
         for link in self._pool.links:
             yield partial(self._pool.serve, link)
+
+    # ── appending and reading ────────────────────────────────────────────────────────────────
+
+    async def append(self, decision: Append) -> Committed:
+        """See ``Store.append``."""
+        return await self._appender.append(decision)
+
+    async def submit(self, request: Submit) -> Committed:
+        """See ``Store.submit``."""
+        return await self._appender.submit(request)
+
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
+        """See ``Store.read``."""
+        return await self._reader.read(journal, after, limit)
+
+    async def load(self, journal: str) -> State:
+        """See ``Store.load``."""
+        return await folded(self.read, journal)
+
+    async def row(self, journal: str) -> Row:
+        """See ``Store.row``."""
+        return await self._reader.row(journal)
+
+    async def rows(self, query: Query) -> list[Row]:
+        """See ``Store.rows``."""
+        return await self._reader.rows(query)
+
+    async def due(self, limit: int = 100) -> list[Row]:
+        """See ``Store.due``."""
+        return await self._reader.due(limit)
+
+    async def blob(self, digest: str) -> bytes:
+        """See ``Store.blob``."""
+        return await self._reader.blob(digest)
+
+    async def now(self) -> float:
+        """See ``Store.now``."""
+        return await self._reader.now()
 
     # ── the operator ─────────────────────────────────────────────────────────────────────────
 
@@ -101,17 +154,19 @@ class PostgresStore(PostgresAppending):
         )
         heads = {row["journal"]: row["head"] for row in found}
         turn = await self._kill_turn(heads)
-        await self._fold_ahead(turn, {journal: heads[journal] for journal in turn.journals})
+        await self._appender.fold_ahead(
+            turn, {journal: heads[journal] for journal in turn.journals}
+        )
         work = partial(
             kill_locked,
             asked=deed("kill", scope, id=self._ids(), who=who),
             killed=Killed(who=who, scope=scope),
             reason=reason,
-            states=self._states,
+            states=self._appender.states,
             turn=turn,
-            landed=self._landed,
+            landed=self._appender.landed,
         )
-        leave = partial(self._states.leave, turn)
+        leave = partial(self._appender.states.leave, turn)
         done = await self._pool.do(work, after=leave, writes=True, first=True, answer_s=KILL_S)
         self._chaining.ask()
         return done
@@ -119,8 +174,8 @@ class PostgresStore(PostgresAppending):
     async def _kill_turn(self, journals: Iterable[str]) -> Turn:
         """Take our turn, or one on nothing: a kill does not wait for appends that are stuck."""
         with anyio.move_on_after(KILL_TURN_S):
-            return await self._states.take(journals)
-        return await self._states.take(())
+            return await self._appender.states.take(journals)
+        return await self._appender.states.take(())
 
     async def release(self, scope: str, who: Actor) -> bool:
         """See ``Store.release``."""
@@ -141,11 +196,11 @@ class PostgresStore(PostgresAppending):
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
-        return [Switch(*row) for row in await self._fetch("switches")]
+        return await self._reader.switches()
 
     async def ready(self) -> None:
         """See ``Store.ready``. A replica answers, and takes nothing."""
-        ((only_reads,),) = await self._fetch("only_reads")
+        ((only_reads,),) = await self._reader.fetch("only_reads")
         if only_reads:
             raise self._server.read_only()
 
@@ -165,7 +220,7 @@ class PostgresStore(PostgresAppending):
             return [*runs, *threads], purged
 
         gone, purged = await self._pool.do(remove, writes=True, answer_s=PURGE_S)
-        self._states.forget(gone)
+        self._appender.states.forget(gone)
         self._chaining.ask()
         return purged
 
@@ -186,6 +241,29 @@ class PostgresStore(PostgresAppending):
         """See ``Store.audit_head``."""
         return await self._chaining.head()
 
+    # ── watchers ─────────────────────────────────────────────────────────────────────────────
+
+    def watch(self, cursors: Mapping[str, int]) -> Subscription:
+        """See ``Store.watch``."""
+        return self._hub.watch(cursors)
+
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
+        """See ``Store.watch_live``."""
+        return self._hub.watch_live(cursors)
+
+    def movements(self) -> Movements:
+        """See ``Store.movements``."""
+        return self._hub.watch_all()
+
+    def wanting(self) -> Movements:
+        """See ``Store.wanting``. Here nobody is told."""
+        return no_movements()
+
+    @property
+    def voices(self) -> Voices:
+        """See ``Store.voices``."""
+        return self._hub.voices
+
     # ── leases ───────────────────────────────────────────────────────────────────────────────
 
     def lease(self, driver: str) -> AbstractAsyncContextManager[RowLease]:
@@ -194,5 +272,5 @@ class PostgresStore(PostgresAppending):
 
     async def lease_gone(self, driver: str) -> bool:
         """See ``Store.lease_gone``."""
-        ((lives,),) = await self._fetch("lease_lives", driver)
+        ((lives,),) = await self._reader.fetch("lease_lives", driver)
         return not lives

@@ -110,8 +110,14 @@ class Turnstile:
             self.leave()
 
     def enter_at_once(self) -> bool:
-        """Take one's turn if nobody else is there or waits; then the caller must ``leave``."""
-        return self._enter(wait=False)
+        """Take one's turn if nobody else is there or waits; then the caller must ``leave``.
+
+        Return False also where the locks fail: a caller that waits for its turn is told why.
+        """
+        try:
+            return self._enter(wait=False)
+        except OSError:
+            return False
 
     def _enter(self, *, wait: bool) -> bool:
         if not self._door.take(wait=wait):

@@ -1,10 +1,9 @@
-"""Wakes those who wait for an append: the event loop here, and other processes on the same file.
+"""Letters between the processes on one SQLite file: whoever waits for an append hears of it.
 
-A ``Bell`` wakes this process's loop from the writer thread. ``Nudges`` are datagrams to each
-process that watches: sub-millisecond, and nobody waits for them. They are only hints; a process
-that misses one finds the change by polling ``data_version``. ``DriversBell`` nudges the processes
-that drive, about runs that may want a driver; a driver that misses it finds the run when it looks
-by itself.
+``Nudges`` are datagrams to each process that watches: sub-millisecond, and nobody waits for them.
+They are only hints; a process that misses one finds the change by polling ``data_version``.
+``DriversBell`` nudges the processes that drive, about runs that may want a driver; a driver that
+misses it finds the run when it looks by itself.
 """
 
 from __future__ import annotations
@@ -22,88 +21,6 @@ import msgspec
 from midflight.kernel.fold import BULK
 from midflight.stores.protocol import Committed
 from midflight.stores.watch.movements import ANY, Movements
-
-
-class Bell:
-    """Rung by a thread, heard on the loop. Rings that come together are heard once.
-
-    ``call_soon_threadsafe`` does the same through a pair of sockets, at three times the price; on
-    the way of every append that is a tenth of the whole.
-    """
-
-    def __init__(self, hear: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._hear = hear
-        self._handle = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if _eventfd else -1
-        if _eventfd:
-            self._loop.add_reader(self._handle, self._answer)
-
-    def ring(self) -> None:
-        """Have the loop call ``hear`` soon. From any thread; nothing once the loop is gone."""
-        with suppress(RuntimeError, OSError):
-            if _eventfd:
-                os.eventfd_write(self._handle, 1)
-            else:
-                self._loop.call_soon_threadsafe(self._hear)
-
-    def _answer(self) -> None:
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._handle)
-        self._hear()
-
-    def close(self) -> None:
-        """Close the bell; called on the loop, when nobody rings any more."""
-        if _eventfd and self._handle >= 0:
-            self._loop.remove_reader(self._handle)
-            os.close(self._handle)
-            self._handle = -1
-
-
-_eventfd = hasattr(os, "eventfd")
-
-
-class DriversBell:
-    """A bell that the writer rings, and that drivers hear on their event loops."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self._nudges = Nudges(folder, name)
-        self._box: socket.socket | None = None
-        self._wanting: set[Movements] = set()
-
-    def ring(self, done: Iterable[object]) -> None:
-        """Tell which runs were moved by more than steps. A step makes no run want a driver."""
-        if self._nudges.nobody_listens():
-            return
-        records = [r for result in done if isinstance(result, Committed) for r in result.records]
-        heads = {r.journal: r.position for r in records if type(r.event) not in BULK}
-        if heads:
-            with suppress(OSError):
-                self._nudges.send(heads)
-
-    def hear(self, movements: Movements) -> None:
-        """Note in ``movements`` every run of which the bell tells."""
-        if not self._wanting and (box := self._nudges.open_box()) is not None:
-            self._box = box
-            asyncio.get_running_loop().add_reader(box, self._nudges.receive, self._rung)
-        self._wanting.add(movements)
-
-    def hear_no_more(self, movements: Movements) -> None:
-        """End what ``hear`` began."""
-        self._wanting.discard(movements)
-        if not self._wanting and self._box is not None:
-            asyncio.get_running_loop().remove_reader(self._box)
-            self._nudges.close_box()
-            self._box = None
-
-    def _rung(self, heads: Mapping[str, int]) -> None:
-        for movements in self._wanting:
-            for journal in heads or (ANY,):
-                movements.note(journal)
-
-    def close(self) -> None:
-        """Ring and hear no more."""
-        self._nudges.close()
-
 
 DATAGRAM_MAX: Final = 32 * 1024
 EVERYTHING: Final = b"{}"  # too much to list: look at all you watch
@@ -154,6 +71,8 @@ class Nudges:
     def nobody_listens(self) -> bool:
         """Return whether there is no other process to tell; a folder that is gone has none."""
         try:
+            if os.stat(self._folder).st_mtime_ns == self._peers_at:
+                return not self._peers
             return not self._others()
         except OSError:
             return True
@@ -216,3 +135,46 @@ class Nudges:
     def _remove(self, name: str) -> None:
         with suppress(OSError):  # somebody else was quicker
             os.unlink(name, dir_fd=self._folder)
+
+
+class DriversBell:
+    """A bell that the writer rings, and that drivers hear on their event loops."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._nudges = Nudges(folder, name)
+        self._box: socket.socket | None = None
+        self._wanting: set[Movements] = set()
+
+    def ring(self, done: Iterable[object]) -> None:
+        """Tell which runs were moved by more than steps. A step makes no run want a driver."""
+        if self._nudges.nobody_listens():
+            return
+        records = [r for result in done if isinstance(result, Committed) for r in result.records]
+        heads = {r.journal: r.position for r in records if type(r.event) not in BULK}
+        if heads:
+            with suppress(OSError):
+                self._nudges.send(heads)
+
+    def hear(self, movements: Movements) -> None:
+        """Note in ``movements`` every run of which the bell tells."""
+        if not self._wanting and (box := self._nudges.open_box()) is not None:
+            self._box = box
+            asyncio.get_running_loop().add_reader(box, self._nudges.receive, self._rung)
+        self._wanting.add(movements)
+
+    def hear_no_more(self, movements: Movements) -> None:
+        """End what ``hear`` began."""
+        self._wanting.discard(movements)
+        if not self._wanting and self._box is not None:
+            asyncio.get_running_loop().remove_reader(self._box)
+            self._nudges.close_box()
+            self._box = None
+
+    def _rung(self, heads: Mapping[str, int]) -> None:
+        for movements in self._wanting:
+            for journal in heads or (ANY,):
+                movements.note(journal)
+
+    def close(self) -> None:
+        """Ring and hear no more."""
+        self._nudges.close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -151,3 +152,19 @@ def explain(path: Path, error: sqlite3.Error, changed: str = "Nothing was append
         sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk did not obey: check it and try again"),
     }.get(code, (StoreError, "SQLite did not accept it"))
     return kind(f"{path}: {advice} ({error}). {changed}")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite and of the file system as errors of the store at a path."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explain(path, error) from error
+    except OSError as error:
+        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise StoreReadOnly(
+                f"{path} may not be written by this user ({error.strerror}): mend the "
+                "rights of the file and its folder, or choose another. Nothing was changed."
+            ) from error
+        raise StoreUnavailable(f"{path} cannot be used: {error}.") from error

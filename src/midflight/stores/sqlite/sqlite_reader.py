@@ -6,44 +6,46 @@ All of it through one reader thread, whose connection never holds a statement op
 from __future__ import annotations
 
 import asyncio
-import errno
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from midflight.audit.chain import Head, Link
-from midflight.errors import CorruptEntry, JournalNotFound, StoreReadOnly, StoreUnavailable
+from midflight.errors import CorruptEntry, JournalNotFound
 from midflight.inputs import Clock
 from midflight.kernel.decide import Switch
+from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
 from midflight.stores.protocol import PAGE, Query, Row, closed
-from midflight.stores.sqlite.sqlite_file import explain, is_damage
-from midflight.stores.sqlite.sqlite_hold import Hold
-from midflight.stores.sqlite.sqlite_lease import Leases
-from midflight.stores.sqlite.transaction import SQL, audit_head, audit_page, read_events, row_of
-from midflight.stores.watch.hub import Watched
+from midflight.stores.sqlite.open_files import OpenFiles
+from midflight.stores.sqlite.sqlite_file import explained, is_damage
+from midflight.stores.sqlite.transaction import (
+    SQL,
+    audit_head,
+    audit_page,
+    fold_page,
+    read_events,
+    row_of,
+)
 
 T = TypeVar("T")
 
 
-class SqliteReading(Watched):
-    """The part of the store that only reads; opening the file gives it its cursor and leases."""
+class SqliteReader:
+    """Reads in a thread of its own, on a cursor that is for nothing else."""
 
-    _db: sqlite3.Cursor  # one for all: see ``Transaction``
-    _leases: Leases
-    _hold: Hold
-
-    def __init__(self, path: Path, clock: Clock, expected: Callable[[], None]) -> None:
-        super().__init__(self.read, expected)
-        self._path = path
+    def __init__(self, files: OpenFiles, thread: ThreadPoolExecutor, clock: Clock) -> None:
+        self._path = files.path
+        self._hold = files.hold
+        self._leases = files.leases
+        self._db = files.reading
+        self._thread = thread
         self._clock = clock
         self._closed = False
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="midflight-reader")
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """See ``Store.read``."""
@@ -54,7 +56,7 @@ class SqliteReading(Watched):
 
     async def row(self, journal: str) -> Row:
         """See ``Store.row``."""
-        rows = await self._select("row", (journal,))
+        rows = await self.select("row", (journal,))
         if not rows:
             raise JournalNotFound(journal)
         return row_of(rows[0])
@@ -64,12 +66,12 @@ class SqliteReading(Watched):
         wanted = msgspec.structs.asdict(query)
         wanted["phases"] = msgspec.json.encode(query.phases).decode()
         wanted["words"] = msgspec.json.encode(query.words).decode()
-        return [row_of(found) for found in await self._select("rows", wanted)]
+        return [row_of(found) for found in await self.select("rows", wanted)]
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
         now = self._clock()
-        found = [row_of(values) for values in await self._select("due", (now,))]
+        found = [row_of(values) for values in await self.select("due", (now,))]
         alive: dict[str, bool] = {"": False}
         for row in found:
             if row.driver not in alive:
@@ -82,15 +84,11 @@ class SqliteReading(Watched):
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
-        return [Switch(*values) for values in await self._select("switches", ())]
-
-    async def ready(self) -> None:
-        """See ``Store.ready``: whether it can be read; what it takes is found out by writing."""
-        await self.switches()
+        return [Switch(*values) for values in await self.select("switches", ())]
 
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""
-        found = await self._select("read_blob", (digest,))
+        found = await self.select("read_blob", (digest,))
         if not found:
             raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
         return bytes(found[0][0])
@@ -103,12 +101,13 @@ class SqliteReading(Watched):
         """See ``Store.audit_head``."""
         return await self._look(lambda: audit_head(self._db))
 
-    async def now(self) -> float:
-        """See ``Store.now``."""
-        self._check_open()
-        return self._clock()
+    async def fold_on(self, state: State) -> None:
+        """Fold the rest of a journal, a page at a time."""
+        while await self.in_reader(partial(fold_page, self._db, state)):
+            pass
 
-    async def _select(self, name: str, arguments: Any) -> list[Any]:
+    async def select(self, name: str, arguments: Any) -> list[Any]:
+        """Read the rows that a statement finds."""
         return await self._look(lambda: self._db.execute(SQL[name], arguments).fetchall())
 
     async def _look(self, work: Callable[[], T]) -> T:
@@ -127,27 +126,19 @@ class SqliteReading(Watched):
                     return work()
                 raise
 
-        return await self._in_reader(looking)
+        return await self.in_reader(looking)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise if the store was closed."""
         if self._closed:
             raise closed()
 
-    async def _in_reader(self, work: Callable[[], T]) -> T:
-        self._check_open()
-        with self._explained():
-            return await asyncio.get_running_loop().run_in_executor(self._reader, work)
+    def close(self) -> None:
+        """Refuse to read anything more."""
+        self._closed = True
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise explain(self._path, error) from error
-        except OSError as error:
-            if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-                raise StoreReadOnly(
-                    f"{self._path} may not be written by this user ({error.strerror}): mend the "
-                    "rights of the file and its folder, or choose another. Nothing was changed."
-                ) from error
-            raise StoreUnavailable(f"{self._path} cannot be used: {error}.") from error
+    async def in_reader(self, work: Callable[[], T]) -> T:
+        """Do something in the reader's thread, without a look at the file first."""
+        self.check_open()
+        with explained(self._path):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -17,20 +17,24 @@ import msgspec
 
 from midflight.audit.chain import Head, Link, linked
 from midflight.audit.record import Deed, body_of
+from midflight.errors import JournalConflict
 from midflight.inputs import Clock
 from midflight.kernel.fold import BULK, advance
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.codec import decode_page
-from midflight.stores.commit import Planned, plan, summary
-from midflight.stores.protocol import PAGE, STORED, Append, Row, empty_state
+from midflight.stores.codec import INLINE_MAX, decode_page
+from midflight.stores.commit import plan, summary
+from midflight.stores.protocol import PAGE, STORED, Append, Committed, Row, empty_state
 from midflight.stores.queries import named
 
 SOON_FOLDED: Final = 200  # events: about half a millisecond
 STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded again when needed
 UNSEEN: Final = -1  # in place of the ``data_version`` at which a state was true
 SQL: Final = named("sqlite/sql/sqlite.sql")
+
+Folded = dict[str, State] | None
+"""States that were folded outside of a transaction; None where all is to be folded inside."""
 
 
 def read_events(
@@ -99,7 +103,7 @@ class Transaction:
     """
 
     def __init__(self, db: sqlite3.Connection, clock: Clock, file: Held) -> None:
-        self._db = db.cursor()
+        self.db = db.cursor()
         self._file = file
         self._clock = clock
         self._states: OrderedDict[str, tuple[State, int]] = OrderedDict()
@@ -108,30 +112,32 @@ class Transaction:
         self._touched: set[str] = set()
         self._folded: set[str] = set()  # read in this transaction, perhaps only to be refused
         self._unflushed: set[str] = set()
-        self._staged: set[str] = set()  # ids of appends that are not in the tables yet
+        self.staged: set[str] = set()  # ids of appends that are not in the tables yet
         self._events: list[tuple[Any, ...]] = []
         self._blobs: list[tuple[str, str, bytes]] = []
         self._audited: dict[str, bytes] = {}  # records that are not in the chain yet, by their ids
         self._version = -1
-        self._now = 0.0
+        self.now = 0.0
 
     def begin(self) -> None:
         """Take the write lock, and learn whether others have written meanwhile."""
         self._file.look_before()
-        self._db.execute("BEGIN IMMEDIATE")
-        (self._version,) = self._db.execute("PRAGMA data_version").fetchone()
-        self._now = self._clock()
+        self.db.execute("BEGIN IMMEDIATE")
+        (self._version,) = self.db.execute("PRAGMA data_version").fetchone()
+        self.now = self._clock()
 
     def commit(self) -> None:
         """Write what is staged. When this returns it is on the disk, and in the store's file."""
-        self._flush()
+        self.flush()
         try:
-            self._db.execute("COMMIT")
+            self.db.execute("COMMIT")
         except sqlite3.Error as error:
             self._file.look_at_failure(error)
             raise
         self._file.look_after()
-        self._forget({journal for journal in self._touched | self._folded if self._rests(journal)})
+        for journal in self._touched | self._folded:
+            if self._rests(journal):
+                self.forget((journal,))
         self._touched.clear()
         self._folded.clear()
         while len(self._states) > STATES_KEPT:
@@ -146,19 +152,50 @@ class Transaction:
 
     def rollback(self) -> None:
         """Forget everything since ``begin``."""
-        if self._db.connection.in_transaction:
-            self._db.execute("ROLLBACK")
-        self._forget(self._touched | self._folded)
+        if self.db.connection.in_transaction:
+            self.db.execute("ROLLBACK")
+        self.forget(self._touched | self._folded)
         self._touched.clear()
         self._folded.clear()
-        self._clear_staged()
+        self.clear_staged()
 
-    def _forget(self, journals: set[str]) -> None:
+    def forget(self, journals: Iterable[str]) -> None:
+        """Fold these anew from the rows when they are needed next."""
         for journal in journals:
             self._states.pop(journal, None)
             self._due.pop(journal, None)
 
-    def _adopt(self, folded: dict[str, State] | None) -> None:
+    def append(self, decision: Append, folded: Folded) -> Committed:
+        """See ``Store.append``.
+
+        ``folded`` are states that were folded outside. What is not among them and takes long raises
+        ``Unfolded``; with None it is folded here.
+        """
+        if folded:
+            self.adopt(folded)
+        states: dict[str, State] = {}
+        for entry in decision.entries:
+            if folded is not None and entry.journal not in self._states:
+                evicted = [x.journal for x in decision.entries if x.journal not in self._states]
+                self.check_soon_folded(evicted)
+            states[entry.journal] = self.state(entry.journal)
+        try:
+            return Committed(self.stage(decision, states))
+        except JournalConflict:
+            self.flush()  # the first of two equal ones may be in this very batch
+            begins = [(entry.journal, entry.expected + 1) for entry in decision.entries]
+            if all(self._append_at(*place) == (decision.id,) for place in begins):
+                return Committed(self.records(begins), repeated=True)
+            raise
+
+    def is_light(self, decision: Append, _folded: Folded) -> bool:
+        """Return whether it is written in a moment: nothing is read first, no blob is written."""
+        if len(decision.entries) != 1 or decision.entries[0].journal not in self._states:
+            return False
+        payloads = [getattr(event, "result", b"") for event in decision.entries[0].events]
+        return max(map(len, map(bytes, payloads)), default=0) <= INLINE_MAX
+
+    def adopt(self, folded: Folded) -> None:
         """Keep states that were folded outside; their tails are read when they are used.
 
         They are taken out of ``folded``. A job that is tried again after a rollback must not have
@@ -169,7 +206,7 @@ class Transaction:
             if journal not in self._states:
                 self._states[journal] = (state, UNSEEN)
 
-    def _check_soon_folded(self, journals: Iterable[str]) -> None:
+    def check_soon_folded(self, journals: Iterable[str]) -> None:
         """Raise ``Unfolded`` for those of them of which much has to be read first."""
         unread: dict[str, State] = {}
         for journal in journals:
@@ -179,52 +216,55 @@ class Transaction:
         if not unread:
             return
         names = msgspec.json.encode(list(unread)).decode()
-        heads = self._db.execute(SQL["heads"], (names,)).fetchall()
+        heads = self.db.execute(SQL["heads"], (names,)).fetchall()
         long = {j: unread[j] for j, head in heads if head - unread[j].head > SOON_FOLDED}
         if long:
-            self._forget(set(long))
+            self.forget(long)
             raise Unfolded(long)
 
-    def _state(self, journal: str) -> State:
+    def state(self, journal: str) -> State:
+        """Return the state of a journal, with all that is in the store and in this transaction."""
         state, seen = self._states.get(journal, (None, -1))
         if state is not None and seen == self._version:
             self._states.move_to_end(journal)
             return state
         if journal in self._unflushed:
-            self._flush()
+            self.flush()
         self._due.pop(journal, None)  # somebody else may have written it
         if state is None or not self._append_at(journal, state.head):
             state = empty_state(journal)  # not seen yet, or purged by somebody else
         return self._fold_rows(state)
 
     def _fold_rows(self, state: State) -> State:
-        for record in read_events(self._db, state.journal, state.head, -1):
+        for record in read_events(self.db, state.journal, state.head, -1):
             advance(state, record)
         self._states[state.journal] = (state, self._version)
         self._folded.add(state.journal)
         return state
 
-    def has_folded(self, journal: str) -> bool:
-        """Return whether a decision about this journal can be judged without reading it first."""
-        return journal in self._states
+    def keep_stand_ins(self, states: Mapping[str, State]) -> None:
+        """Keep states of journals that cannot be read, until ``forget_stand_ins``."""
+        for journal, state in states.items():
+            self._states.setdefault(journal, (state, UNSEEN))
 
-    def _plan(
+    def forget_stand_ins(self) -> None:
+        """Forget every state that does not come from the rows."""
+        self.forget([journal for journal, (_, seen) in self._states.items() if seen == UNSEEN])
+
+    def stage(
         self, decision: Append, states: Mapping[str, State], *, requested: bool = False
     ) -> tuple[Recorded, ...]:
-        touched: set[str] = set()
-        try:
-            planned = plan(decision, states, self._now, touched)
-        except BaseException:
-            self._forget(touched)  # half of it was folded: fold again from the rows
-            raise
-        self._touched |= touched
-        return self._stage(planned, requested=requested)
-
-    def _stage(self, planned: Planned, *, requested: bool) -> tuple[Recorded, ...]:
-        """Keep its rows for ``_flush``.
+        """Check and fold a decision, and keep its rows for ``flush``.
 
         Flags as numbers: sqlite3 looks for an adapter for each bool, at half a microsecond a time.
         """
+        touched: set[str] = set()
+        try:
+            planned = plan(decision, states, self.now, touched)
+        except BaseException:
+            self.forget(touched)  # half of it was folded: fold again from the rows
+            raise
+        self._touched |= touched
         begun: set[str] = set()
         for record, encoded in zip(planned.records, planned.encoded, strict=True):
             journal, event = record.journal, encoded.event
@@ -247,11 +287,12 @@ class Transaction:
             if encoded.blob is not None:
                 self._blobs.append((journal, *encoded.blob))
         self._unflushed |= begun
-        self._staged.add(planned.append_id)
+        self.staged.add(planned.append_id)
         return tuple(planned.records)
 
-    def _flush(self) -> None:
-        db = self._db
+    def flush(self) -> None:
+        """Write what is staged into the tables; it is committed later, or not at all."""
+        db = self.db
         db.executemany(SQL["insert_event"], self._events)
         if self._blobs:
             db.executemany(SQL["insert_blob"], [(h, body) for _, h, body in self._blobs])
@@ -259,32 +300,38 @@ class Transaction:
         self._write_rows()
         if self._audited:
             self._write_audit()
-        self._clear_staged()
+        self.clear_staged()
 
-    def _stage_audit(self, *deeds: Deed) -> None:
+    def stage_audit(self, *deeds: Deed) -> None:
         """Have these recorded with the rest of this transaction."""
         for done in deeds:
-            self._audited.setdefault(done.id, body_of(done, self._now))
+            self._audited.setdefault(done.id, body_of(done, self.now))
 
     def _write_audit(self) -> None:
         """Chain what is staged; the write lock keeps every other process from doing so."""
         asked = msgspec.json.encode(list(self._audited)).decode()
-        for (known,) in self._db.execute(SQL["audit_known"], (asked,)).fetchall():
+        for (known,) in self.db.execute(SQL["audit_known"], (asked,)).fetchall():
             del self._audited[known]
-        head = audit_head(self._db)
+        head = audit_head(self.db)
         rows = []
         for deed_id, record in self._audited.items():
             link = linked(head, record)
             head = Head(link.number, link.digest)
             rows.append((link.number, deed_id, link.previous, link.digest, record.decode()))
-        self._db.executemany(SQL["insert_audit"], rows)
+        self.db.executemany(SQL["insert_audit"], rows)
 
-    def _clear_staged(self) -> None:
+    def forget_all(self) -> None:
+        """Forget what is staged, and every state."""
+        self.clear_staged()
+        self._states.clear()
+
+    def clear_staged(self) -> None:
+        """Forget what is staged."""
         self._audited.clear()
         self._events.clear()
         self._reshaped.clear()
         self._blobs.clear()
-        self._staged.clear()
+        self.staged.clear()
         self._unflushed.clear()
 
     def _write_rows(self) -> None:
@@ -305,20 +352,20 @@ class Transaction:
             self._due[journal] = due
         self._reshaped.clear()
         if touched:
-            self._db.executemany(SQL["touch_journal"], touched)
+            self.db.executemany(SQL["touch_journal"], touched)
         if changed:
-            self._db.executemany(SQL["upsert_journal"], changed)
+            self.db.executemany(SQL["upsert_journal"], changed)
 
     def _append_at(self, journal: str, position: int) -> tuple[str | None] | None:
         """Read the row with the id of the append at a place; None if there is no such place."""
         found: tuple[str | None] | None
-        found = self._db.execute(SQL["append_at"], (journal, position)).fetchone()
+        found = self.db.execute(SQL["append_at"], (journal, position)).fetchone()
         return found
 
-    def _records(self, begins: Iterable[tuple[str, int]]) -> tuple[Recorded, ...]:
+    def records(self, begins: Iterable[tuple[str, int]]) -> tuple[Recorded, ...]:
         """Read the records of the append that begins at these places."""
         records: list[Recorded] = []
         for journal, first in begins:
-            (last,) = self._db.execute(SQL["append_end"], (journal, first)).fetchone()
-            records += read_events(self._db, journal, first - 1, min(last - first + 1, 1 << 31))
+            (last,) = self.db.execute(SQL["append_end"], (journal, first)).fetchone()
+            records += read_events(self.db, journal, first - 1, min(last - first + 1, 1 << 31))
         return tuple(records)

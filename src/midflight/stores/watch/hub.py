@@ -10,13 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from midflight.kernel.fold import fold
-from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
-from midflight.stores.protocol import PAGE, empty_state
+from midflight.stores.protocol import Read
 from midflight.stores.watch.live_subscription import LiveSubscription
 from midflight.stores.watch.movements import Movements
-from midflight.stores.watch.subscription import Read, Subscription
+from midflight.stores.watch.subscription import Subscription
 from midflight.stores.watch.voices import Voice, Voices
 
 
@@ -36,12 +34,21 @@ class Overheard(Protocol):
         """Hear that the last listener of a run has left."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class Hub:
-    """All watchers of one store in this process."""
+    """All watchers of one store in this process.
+
+    They read from the store what they have missed. ``expected`` is called before somebody watches.
+    """
 
     overheard: Overheard | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, read: Read, expected: Callable[[], None] = _nothing) -> None:
+        self._read = read
+        self._expected = expected
         self._watchers: defaultdict[str, set[Subscription]] = defaultdict(set)
         self._listeners: dict[str, set[LiveSubscription]] = {}  # those of them who hear steps
         self.voices = Voices(self._spoke, self._fell_silent)
@@ -85,16 +92,19 @@ class Hub:
             for watcher in tuple(self._watchers.get(journal, ())):
                 watcher.moved(journal, head)
 
-    def subscribe(self, read: Read, cursors: Mapping[str, int]) -> Subscription:
-        """A watcher, which hears of its journals from the moment that it is entered."""
-        return Subscription(self, read, cursors)
+    def watch(self, cursors: Mapping[str, int]) -> Subscription:
+        """Return a watcher, which hears of its journals from the moment that it is entered."""
+        self._expected()
+        return Subscription(self, self._read, cursors)
 
-    def subscribe_live(self, read: Read, cursors: Mapping[str, int]) -> LiveSubscription:
-        """A watcher that also hears what steps say."""
-        return LiveSubscription(self, read, cursors)
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
+        """Return a watcher that also hears what steps say."""
+        self._expected()
+        return LiveSubscription(self, self._read, cursors)
 
-    def hear_of_all(self) -> Movements:
+    def watch_all(self) -> Movements:
         """Return a context in which all movements are noted, of watched and unwatched journals."""
+        self._expected()
         return Movements(self.movements.add, self.movements.discard)
 
     def join(self, journal: str, watcher: Subscription) -> None:
@@ -116,53 +126,3 @@ class Hub:
                 del self._listeners[journal]
                 if self.overheard is not None:
                     self.overheard.unlistened(journal)
-
-
-def _nothing() -> None:
-    pass
-
-
-def _ignore(_: object) -> None:
-    pass
-
-
-class Watched:
-    """The part of a store that is the same in all. ``expected`` is told before somebody watches."""
-
-    def __init__(self, read: Read, expected: Callable[[], None] = _nothing) -> None:
-        self._hub = Hub()
-        self._on = read
-        self._expected = expected
-
-    async def load(self, journal: str) -> State:
-        """See ``Store.load``. Page by page, and the loop is given back in between."""
-        state = empty_state(journal)
-        while True:
-            page = await self._on(journal, state.head)
-            fold(state, page)
-            if len(page) < PAGE:
-                return state
-
-    def watch(self, cursors: Mapping[str, int]) -> Subscription:
-        """See ``Store.watch``."""
-        self._expected()
-        return self._hub.subscribe(self._on, cursors)
-
-    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
-        """See ``Store.watch_live``."""
-        self._expected()
-        return self._hub.subscribe_live(self._on, cursors)
-
-    def movements(self) -> Movements:
-        """See ``Store.movements``."""
-        self._expected()
-        return self._hub.hear_of_all()
-
-    def wanting(self) -> Movements:
-        """See ``Store.wanting``. Here nobody is told."""
-        return Movements(_ignore, _ignore)
-
-    @property
-    def voices(self) -> Voices:
-        """See ``Store.voices``."""
-        return self._hub.voices

@@ -8,8 +8,8 @@ from typing import Any
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
 from midflight.overriding import override
-from midflight.stores.protocol import Began, Delta
-from midflight.stores.watch.subscription import Journals, Read, Subscription
+from midflight.stores.protocol import Began, Delta, Read
+from midflight.stores.watch.subscription import Journals, Subscription
 from midflight.stores.watch.voices import LiveCall, Voice
 
 

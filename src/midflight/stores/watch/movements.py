@@ -54,3 +54,12 @@ class Movements:
         moved, self._moved = self._moved, {}
         self._news = anyio.Event()
         return moved
+
+
+def no_movements() -> Movements:
+    """Return a context in which nothing is ever noted."""
+    return Movements(_ignore, _ignore)
+
+
+def _ignore(_: Movements) -> None:
+    pass

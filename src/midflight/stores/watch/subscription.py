@@ -6,7 +6,7 @@ from the store.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, Protocol, Self
 
 import anyio
@@ -14,22 +14,13 @@ from msgspec import Raw, Struct
 
 from midflight.errors import JournalNotFound
 from midflight.kernel.record import Recorded
-from midflight.stores.protocol import PAGE
+from midflight.stores.protocol import PAGE, Read
 from midflight.stores.watch.voices import Voices
 
 BACKLOG_MAX: Final = 2 * PAGE  # records kept for one watcher; the rest it reads from the store
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024  # and their bytes, beside the first few
 UNWEIGHED: Final = 8  # records of a backlog that are not worth weighing: they hold 8 MB at most
 READ_FIRST: Final = 32  # records of the first page, whose size nobody knows; the next one adapts
-
-
-class Read(Protocol):
-    """Reads up to ``limit`` records of a journal after a position."""
-
-    def __call__(
-        self, journal: str, after: int = 0, limit: int = PAGE
-    ) -> Awaitable[list[Recorded]]:
-        """See ``Store.read``."""
 
 
 class Journals(Protocol):

@@ -1,0 +1,104 @@
+"""News of journals that have moved, between the processes on one SQLite file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import anyio
+import msgspec
+
+from midflight.errors import StoreError
+from midflight.stores.protocol import Committed, Killing
+from midflight.stores.sqlite.open_files import OpenFiles
+from midflight.stores.sqlite.sqlite_file import explained
+from midflight.stores.sqlite.sqlite_reader import SqliteReader
+from midflight.stores.sqlite.sqlite_writer import Job
+from midflight.stores.watch.hub import Hub
+
+LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
+POLL_S: Final = 0.1  # the fallback when a nudge is lost; with it a watcher is never later
+POLL_ALONE_S: Final = 0.02  # where there are no nudges at all
+
+
+class News:
+    """Tells other processes of what is appended here, and the watchers here of what others append.
+
+    A process hears of the others by nudge at once, by polling in any case.
+    """
+
+    def __init__(self, files: OpenFiles, reader: SqliteReader, hub: Hub) -> None:
+        self._path = files.path
+        self._nudges = files.nudges
+        self._bell = files.bell
+        self._pulse = files.pulse
+        self._reader = reader
+        self._hub = hub
+        self._looked = -1  # the last event that was there when all journals were looked at
+
+    def announce(self, jobs: list[Job]) -> None:
+        """Nudge the other processes as soon as it is on the disk. Only a hint: it may fail."""
+        self._bell.ring(job.result for job in jobs)
+        if self._nudges.nobody_listens():
+            return
+        heads: dict[str, int] = {}
+        for job in jobs:
+            if isinstance(job.result, Committed):
+                heads.update((r.journal, r.position) for r in job.result.records)
+            elif isinstance(job.result, Killing):
+                heads.update(dict.fromkeys([*job.result.killed, *job.result.revoked], LAST))
+        with suppress(OSError):
+            self._nudges.send(heads)
+
+    async def listen(self) -> None:
+        """Hear of other processes' appends, for as long as the store is open."""
+        loop = asyncio.get_running_loop()
+        box = self._nudges.open_box()
+        if box is not None:
+            loop.add_reader(box, self._nudges.receive, self._nudged)
+        seen = -1
+        try:
+            while True:
+                await anyio.sleep(POLL_S if box is not None else POLL_ALONE_S)
+                if self._hub.watched or self._hub.movements:
+                    with suppress(StoreError):  # read again a moment later
+                        seen = await self._poll(seen)
+        finally:
+            if box is not None:
+                loop.remove_reader(box)
+
+    def _nudged(self, heads: Mapping[str, int]) -> None:
+        self._hub.moved(heads or dict.fromkeys(self._hub.watched))
+
+    async def _poll(self, seen: int) -> int:
+        with explained(self._path):  # on the loop: it looks at shared memory, for microseconds
+            ((version,),) = self._pulse.execute("PRAGMA data_version").fetchall()
+        if version != seen:
+            watched = msgspec.json.encode(self._hub.watched).decode()
+            heads = await self._reader.select("heads", (watched,))
+            self._hub.moved(dict(heads))
+            await self._look_everywhere()
+        return int(version)
+
+    async def _look_everywhere(self) -> None:
+        """Name the journals that have moved since the last look, for lists of runs.
+
+        Events lie in the order in which they came, so only what is new is read. A purge may take
+        the last of them away; then everything is looked at once more.
+        """
+        if not self._hub.movements:
+            self._looked = -1
+            return
+        ((last,),) = await self._reader.select("last_event", ())
+        if self._looked < 0:
+            self._looked = last  # who comes now has read the list
+            return
+        since = self._looked if last >= self._looked else 0
+        self._looked = last
+        for (journal,) in (
+            await self._reader.select("moved_since", (since,)) if last > since else ()
+        ):
+            for everywhere in self._hub.movements:
+                everywhere.note(journal, more=False)  # or somebody was told at once
