@@ -62,8 +62,8 @@ MUTANTS = (
     Mutant(
         "what could not be read again is not written",
         STORES + "codec.py",
-        "    _check_read_back(journal, event, body)\n",
-        "",
+        "        _decoder.decode(body)\n    except (",
+        "        pass\n    except (",
         ("tests/scenarios/test_slips.py",),
     ),
     Mutant(
@@ -251,11 +251,8 @@ MUTANTS = (
     Mutant(
         "SQLite: watchers are told before the author",
         STORES + "sqlite/sqlite_writer.py",
-        "        self._deliver([job for job in jobs if job.error is None])\n"
-        "        for job in jobs:",
-        "        self._loop.call_later(\n"
-        "            0.01, self._deliver, [job for job in jobs if job.error is None]\n"
-        "        )\n        for job in jobs:",
+        "                self._deliver(job)  # all",
+        "                self._loop.call_later(0.01, self._deliver, job)  # all",
         ("tests/stores/test_contract_watch.py",),
     ),
     Mutant(
@@ -797,9 +794,9 @@ MUTANTS = (
         (DESK + "a_job_that_breaks_its_batch_fails_alone",),
     ),
     Mutant(
-        "SQLite: the loop writes in its turn only (enter_at_once)",
+        "SQLite: the loop writes in its turn only (without waiting)",
         STORES + "sqlite/sqlite_writer.py",
-        "            if not light or not self._turnstile.enter_at_once():",
+        "            if not light or not self._turnstile.enter(wait=False):",
         "            if not light:",
         (WRITER + "while_another_process_is_before_us_the_thread_waits_for_our_turn",),
     ),

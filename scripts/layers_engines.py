@@ -177,8 +177,8 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: whoever drives is told of runs that others have begun",
-        STORES + "sqlite/sqlite_news.py",
-        "        self._bell.ring(job.result for job in jobs)\n",
+        STORES + "sqlite/nudges.py",
+        "        self.bell.ring(jobs)\n",
         "",
         ("tests/engines/test_told.py",),
     ),

@@ -195,7 +195,7 @@ async def test_a_lost_piece_is_asked_for_again(
         voice = speaker(here)
         voice.say("one ")
         await anyio.sleep(0.1)
-        echo: Any = there._hub.overheard
+        echo: Any = there._appender._hub.overheard
         with monkeypatch.context() as deaf:
             deaf.setattr(echo, "_listen", lambda words: None)
             voice.say("two ")

@@ -64,7 +64,7 @@ async def test_who_has_read_from_a_standby_reads_from_the_primary_soon_after(
         await server.lead_to_the_primary()
 
         async def reads_from_the_primary() -> bool:
-            ((told,),) = await store._reader.select("SHOW transaction_read_only")
+            ((told,),) = await store._pool.fetch("SHOW transaction_read_only")
             return bool(told == "off")
 
         assert not await reads_from_the_primary()

@@ -36,7 +36,7 @@ async def store(
 
 
 async def of_threads(store: PostgresStore) -> list[str]:
-    rows = await store._reader.select(
+    rows = await store._pool.fetch(
         "SELECT scope FROM switches WHERE scope LIKE 'thread:%' ORDER BY 1"
     )
     return [scope for (scope,) in rows]
@@ -66,7 +66,7 @@ async def test_the_switch_of_a_thread_goes_with_it_unless_it_is_on(store: Postgr
 async def test_the_switches_that_are_on_are_found_without_a_look_at_the_others(
     store: PostgresStore,
 ) -> None:
-    plan = await store._reader.select("EXPLAIN " + SQL["switches"])
+    plan = await store._pool.fetch("EXPLAIN " + SQL["switches"])
 
     assert any("switches_on" in line for (line,) in plan)
 

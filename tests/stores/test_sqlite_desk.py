@@ -52,8 +52,8 @@ class Desk:
             self.announced.set()
             self.may_leave.wait(PATIENCE_S)
 
-    def deliver(self, jobs: list[Job]) -> None:
-        self.delivered += [job.result for job in jobs]
+    def deliver(self, job: Job) -> None:
+        self.delivered.append(job.result)
 
     async def does(
         self, work: Callable[[Transaction], str], light: Callable[[Transaction], bool] | None = None

@@ -10,6 +10,7 @@ Kills, purges and the records of both in the audit are worked out here too, for 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,41 +25,70 @@ from midflight.kernel.machine import State, check
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.codec import Encoded, encode
+from midflight.stores.codec import encode
 from midflight.stores.protocol import Append, Entry, Killing, Purged, Row, Submit, View, Widen
 
 
 class Planned(Struct):
-    """Rows to write, in order."""
+    """A decision as rows, in order: its events, the blobs taken out of them, and their bytes."""
 
     append_id: str
+    requested: bool
     records: list[Recorded]
-    encoded: list[Encoded]
+    events: list[tuple[Any, ...]]
+    blobs: list[tuple[str, str, bytes]]
+    journals: set[str]
+    size: int = 0
 
 
-def check_positions(append: Append, states: Mapping[str, State]) -> None:
-    """Raise JournalConflict for the first journal that has moved on."""
+def plan(
+    append: Append,
+    states: Mapping[str, State],
+    now: float,
+    touched: set[str],
+    *,
+    requested: bool = False,
+    flag: Callable[[bool], int] = bool,
+) -> Planned:
+    """Check, fold and encode every event of a decision; ``flag`` makes a column of a truth.
+
+    A row has: journal, position, time, version, whether it must be understood, checksum, the id of
+    the append where that begins in the journal, whether it was requested, and the event as JSON.
+    Raise JournalConflict for the first journal that has moved on.
+    """
     for entry in append.entries:
         head = states[entry.journal].head
         if head != entry.expected:
             raise JournalConflict(entry.journal, entry.expected, head)
-
-
-def plan(append: Append, states: Mapping[str, State], now: float, touched: set[str]) -> Planned:
-    """Check, fold and encode every event of a decision."""
-    check_positions(append, states)
-    planned = Planned(append.id, [], [])
+    planned = Planned(append.id, requested, [], [], [], set())
     for entry in append.entries:
-        state = states[entry.journal]
+        journal, state = entry.journal, states[entry.journal]
         for event in entry.events:
             check(state, event)
-            encoded = encode(entry.journal, event)
+            encoded = encode(journal, event)
             at = max(now, state.at)  # a clock may step back, a journal does not
-            record = Recorded(entry.journal, state.head + 1, at, encoded.event)
-            touched.add(entry.journal)
+            record = Recorded(journal, state.head + 1, at, encoded.event)
+            touched.add(journal)
             advance(state, record)
             planned.records.append(record)
-            planned.encoded.append(encoded)
+            planned.events.append(
+                (
+                    journal,
+                    record.position,
+                    at,
+                    event.VERSION,
+                    flag(event.MUST_UNDERSTAND),
+                    encoded.checksum,
+                    None if journal in planned.journals else append.id,
+                    flag(requested),
+                    encoded.body.decode(),
+                )
+            )
+            planned.journals.add(journal)
+            planned.size += len(encoded.body)
+            if encoded.blob is not None:
+                planned.blobs.append((journal, *encoded.blob))
+                planned.size += len(encoded.blob[1])
     return planned
 
 

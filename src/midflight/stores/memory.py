@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Self
 
 from midflight.audit.chain import Head, Link, linked
 from midflight.audit.record import Deed, body_of, deed
-from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
+from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator, scopes
 from midflight.kernel.events import Killed
@@ -46,12 +46,10 @@ from midflight.stores.protocol import (
     ascii_lower,
     closed,
     empty_state,
+    name_taken,
 )
 from midflight.stores.watch.hub import Hub
-from midflight.stores.watch.live_subscription import LiveSubscription
 from midflight.stores.watch.movements import Movements, no_movements
-from midflight.stores.watch.subscription import Subscription
-from midflight.stores.watch.voices import Voices
 
 
 class MemoryLease:
@@ -71,7 +69,9 @@ class MemoryStore:
     """
 
     def __init__(self, clock: Clock = wall_clock) -> None:
-        self._hub = Hub(self.read)
+        self._hub = hub = Hub(self.read)
+        self.watch, self.watch_live, self.movements = hub.watch, hub.watch_live, hub.watch_all
+        self.voices = hub.voices
         self._clock = clock
         self._closed = False
         self._journals: dict[str, list[Recorded]] = {}
@@ -203,7 +203,7 @@ class MemoryStore:
         self._check_open()
         check_driver_name(driver)
         if driver in self._leases:
-            raise InvalidRequest(f"driver {driver} is alive already; take another name.")
+            raise name_taken(driver)
         held = MemoryLease(driver)
         self._leases.add(driver)
         try:
@@ -229,26 +229,9 @@ class MemoryStore:
         self._check_open()
         return self._clock()
 
-    def watch(self, cursors: Mapping[str, int]) -> Subscription:
-        """See ``Store.watch``."""
-        return self._hub.watch(cursors)
-
-    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
-        """See ``Store.watch_live``."""
-        return self._hub.watch_live(cursors)
-
-    def movements(self) -> Movements:
-        """See ``Store.movements``."""
-        return self._hub.watch_all()
-
     def wanting(self) -> Movements:
         """See ``Store.wanting``. Here nobody is told."""
         return no_movements()
-
-    @property
-    def voices(self) -> Voices:
-        """See ``Store.voices``."""
-        return self._hub.voices
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""
@@ -317,20 +300,11 @@ class MemoryStore:
     def _commit(self, planned: Planned) -> tuple[Recorded, ...]:
         """Keep what a disk would give back, so that live equals replay here too."""
         records = []
-        for record, encoded in zip(planned.records, planned.encoded, strict=True):
-            stored = decode(
-                record.journal,
-                record.position,
-                record.at,
-                version=encoded.event.VERSION,
-                must_understand=encoded.event.MUST_UNDERSTAND,
-                checksum=encoded.checksum,
-                body=encoded.body,
-            )
-            self._journals.setdefault(record.journal, []).append(stored)
-            if encoded.blob:
-                self._blobs[encoded.blob[0]] = encoded.blob[1]
+        for row in planned.events:
+            stored = decode(*(*row[:6], row[-1].encode()))
+            self._journals.setdefault(stored.journal, []).append(stored)
             records.append(stored)
+        self._blobs.update((digest, value) for _, digest, value in planned.blobs)
         if records:
             self._appends[planned.append_id] = records
             self._hub.publish(records)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from midflight.audit.chain import Head, Link
 from midflight.audit.record import Deed
-from midflight.errors import StoreUnavailable
+from midflight.errors import InvalidRequest, StoreUnavailable
 from midflight.kernel.decide import Switch
 from midflight.kernel.machine import State
 from midflight.kernel.phases import Phase
@@ -45,6 +45,11 @@ def empty_state(journal: str) -> State:
 def closed() -> StoreUnavailable:
     """Return the refusal of a store that was closed."""
     return StoreUnavailable("the store is closed. Nothing was appended.")
+
+
+def name_taken(driver: str) -> InvalidRequest:
+    """Return the refusal of a driver whose name another living one has."""
+    return InvalidRequest(f"driver {driver} is alive already; take another name.")
 
 
 class Entry(Struct, frozen=True, gc=False):

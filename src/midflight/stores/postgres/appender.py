@@ -30,7 +30,6 @@ from midflight.stores.postgres.locked_requests import (
 )
 from midflight.stores.postgres.postgres_audit import Chaining
 from midflight.stores.postgres.postgres_news import News
-from midflight.stores.postgres.postgres_reader import PostgresReader
 from midflight.stores.postgres.postgres_rows import Job
 from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
 from midflight.stores.postgres.postgres_writer import Writer
@@ -53,7 +52,7 @@ class Appender:
     ) -> None:
         self._server = server
         self._pool = pool
-        self._select = PostgresReader(pool).select
+        self._fetch = partial(pool.fetch, answer_s=LONG_S)
         self._chaining = chaining
         self._clock = clock
         self._hub = hub
@@ -90,7 +89,7 @@ class Appender:
                 return None
             now = self._clock.now()
             planned = plan(decision, states, now, touched)
-            return Job(planned, states, expected, now=now, turn=turn, requested=False)
+            return Job(planned, states, expected, now=now, turn=turn)
         except BaseException:
             self.states.forget(touched)
             self.states.leave(turn)
@@ -107,7 +106,7 @@ class Appender:
                 behind.append(state)
             states[journal] = state
         if behind:
-            await catch_up(self._select, behind)
+            await catch_up(self._fetch, behind)
             for state in behind:
                 if state.head:
                     self.states.put(state)
@@ -207,8 +206,8 @@ class Appender:
             now = self._clock.now()
             decision, note = draft(request, View(states, (), frozenset(), now))
             if decision.entries:
-                planned = plan(decision, states, now, touched)
-                return Job(planned, states, expected, now=now, turn=turn, requested=True), note
+                planned = plan(decision, states, now, touched, requested=True)
+                return Job(planned, states, expected, now=now, turn=turn), note
         except BaseException as error:
             self.states.forget(touched)
             refused = isinstance(error, MidflightError)

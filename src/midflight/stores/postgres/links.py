@@ -247,6 +247,12 @@ class Pool:
         result: T = await errand.answer
         return result
 
+    async def fetch(
+        self, statement: str, *arguments: object, answer_s: float = ANSWER_S
+    ) -> list[Any]:
+        """Read the rows that a statement finds."""
+        return await self.do(lambda c: c.fetch(statement, *arguments), answer_s=answer_s)
+
     async def serve(self, link: Link) -> None:
         """Do what is wanted on this connection, for as long as the store is open."""
         spare = link is self._spare

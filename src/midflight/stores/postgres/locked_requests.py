@@ -141,8 +141,8 @@ class Locked:
     ) -> tuple[Recorded, ...]:
         """Check, fold and write, in the transaction that holds the locks."""
         expected = {entry.journal: entry.expected for entry in decision.entries}
-        planned = plan(decision, self.folded, now, self._touched)
-        job = Job(planned, self.folded, expected, now=now, turn=self._turn, requested=True)
+        planned = plan(decision, self.folded, now, self._touched, requested=True)
+        job = Job(planned, self.folded, expected, now=now, turn=self._turn)
         try:
             done = of_request(audit, job.records) if audit is not None else None
             audited = (done.id, body_of(done, now).decode()) if done is not None else None

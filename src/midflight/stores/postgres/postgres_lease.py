@@ -14,11 +14,12 @@ from typing import Final
 
 import anyio
 
-from midflight.errors import InvalidRequest, StoreError
+from midflight.errors import StoreError
 from midflight.inputs import steady
 from midflight.kernel.facts import check_driver_name
 from midflight.stores.postgres.links import Pool
 from midflight.stores.postgres.postgres_server import SQL
+from midflight.stores.protocol import name_taken
 from midflight.tasks import owned_tasks
 
 TTL_S: Final = 10.0
@@ -107,7 +108,7 @@ async def hold(pool: Pool, driver: str, *, holder: str, ttl: float) -> AsyncIter
     check_driver_name(driver)
     lease = RowLease(pool, driver, holder, ttl)
     if not await lease.renew():
-        raise InvalidRequest(f"driver {driver} is alive already; take another name.")
+        raise name_taken(driver)
     try:
         async with owned_tasks(lease.keep):
             yield lease

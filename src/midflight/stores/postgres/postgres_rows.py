@@ -51,43 +51,19 @@ class Job:
         *,
         now: float,
         turn: Turn,
-        requested: bool,
     ) -> None:
         self.append_id = planned.append_id
         self.records: tuple[Recorded, ...] = tuple(planned.records)
         self.expected = expected
         self.sent_at = now
         self.turn = turn
-        self.requested = requested
+        self.requested = planned.requested
         self.settled = self.written = self.in_doubt = False
         self.error: StoreError | None = None
         self.waiter: asyncio.Future[None] | None = None
         self.given_up_at = float("inf")
-        self.events: list[tuple[Any, ...]] = []
-        self.blobs: list[tuple[str, str, bytes]] = []
-        self.size = 0
-        moved: set[str] = set()
-        for record, encoded in zip(planned.records, planned.encoded, strict=True):
-            journal, event = record.journal, encoded.event
-            self.events.append(
-                (
-                    journal,
-                    record.position,
-                    record.at,
-                    event.VERSION,
-                    event.MUST_UNDERSTAND,
-                    encoded.checksum,
-                    None if journal in moved else planned.append_id,
-                    requested,
-                    encoded.body.decode(),
-                )
-            )
-            moved.add(journal)
-            self.size += len(encoded.body)
-            if encoded.blob is not None:
-                self.blobs.append((journal, *encoded.blob))
-                self.size += len(encoded.blob[1])
-        self.rows = [_row(states[journal]) for journal in moved]
+        self.events, self.blobs, self.size = planned.events, planned.blobs, planned.size
+        self.rows = [_row(states[journal]) for journal in planned.journals]
 
     @property
     def plain(self) -> bool:

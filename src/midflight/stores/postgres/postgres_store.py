@@ -1,25 +1,27 @@
 """Journals in Postgres: for several processes or machines that drive and control the same runs.
 
-Opening and closing, the operator's verbs and the leases are here; how an append comes to the disk
-is in ``appender``, what is looked up in ``postgres_reader``.
+How an append comes to the disk is in ``appender``; everything else that a store does is here.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, Self
 
 import anyio
+import msgspec
 
 from midflight.audit.chain import Head, Link
 from midflight.audit.record import Deed, deed
+from midflight.errors import CorruptEntry, JournalNotFound
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.events import Killed
 from midflight.kernel.machine import State
 from midflight.kernel.record import Actor, Recorded
+from midflight.stores.codec import decode
 from midflight.stores.commit import of_purge, of_release
 from midflight.stores.lookup import folded
 from midflight.stores.postgres.appender import Appender
@@ -28,20 +30,18 @@ from midflight.stores.postgres.links import Doubt, Pool, mind
 from midflight.stores.postgres.locked_requests import insert_audit, kill_locked
 from midflight.stores.postgres.postgres_audit import Chaining
 from midflight.stores.postgres.postgres_lease import TTL_S, RowLease, hold
-from midflight.stores.postgres.postgres_reader import PostgresReader
+from midflight.stores.postgres.postgres_rows import row_of
 from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
 from midflight.stores.protocol import PAGE, Append, Committed, Killing, Purged, Query, Row, Submit
 from midflight.stores.watch.hub import Hub
-from midflight.stores.watch.live_subscription import LiveSubscription
 from midflight.stores.watch.movements import Movements, no_movements
-from midflight.stores.watch.subscription import Subscription
-from midflight.stores.watch.voices import Voices
 from midflight.tasks import owned_tasks
 
 KILL_TURN_S: Final = 2.0
 KILL_S: Final = 30.0  # for tens of thousands of live runs in one transaction
 PURGE_S: Final = 600.0
 CLOSE_S: Final = 5.0
+SEARCH_S: Final = 10.0  # no index finds words: a search may have to look at every row
 
 
 class PostgresStore:
@@ -55,10 +55,11 @@ class PostgresStore:
         self._lease_s = lease_s
         self._clock = ServerClock(clock)
         self._pool = Pool(server, connections)
-        self._reader = PostgresReader(self._pool)
         self._chaining = Chaining(self._pool)
-        self._hub = Hub(self.read)
-        self._appender = Appender(server, self._pool, self._chaining, self._clock, self._hub, ids)
+        hub = Hub(self.read)
+        self.watch, self.watch_live, self.movements = hub.watch, hub.watch_live, hub.watch_all
+        self.voices = hub.voices
+        self._appender = Appender(server, self._pool, self._chaining, self._clock, hub, ids)
         self._links = (*self._pool.links, *self._appender.writer.links)
 
     @classmethod
@@ -118,7 +119,10 @@ class PostgresStore:
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """See ``Store.read``."""
-        return await self._reader.read(journal, after, limit)
+        page = await self._pool.fetch(SQL["read_events"], journal, after, limit, answer_s=LONG_S)
+        if not page:
+            await self.row(journal)
+        return [decode(*row) for row in page]
 
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
@@ -126,23 +130,36 @@ class PostgresStore:
 
     async def row(self, journal: str) -> Row:
         """See ``Store.row``."""
-        return await self._reader.row(journal)
+        rows = await self._pool.fetch(SQL["row"], journal)
+        if not rows:
+            raise JournalNotFound(journal)
+        return row_of(rows[0])
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
-        return await self._reader.rows(query)
+        *wanted, search = msgspec.structs.astuple(query)
+        name, more = ("search_rows", [query.words]) if search else ("rows", [])
+        answer_s = SEARCH_S if search else LONG_S
+        return [
+            row_of(row)
+            for row in await self._pool.fetch(SQL[name], *wanted, *more, answer_s=answer_s)
+        ]
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
-        return await self._reader.due(limit)
+        return [row_of(row) for row in await self._pool.fetch(SQL["due"], limit)]
 
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""
-        return await self._reader.blob(digest)
+        found = await self._pool.fetch(SQL["blob"], digest, answer_s=LONG_S)
+        if not found:
+            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+        return bytes(found[0]["body"])
 
     async def now(self) -> float:
         """See ``Store.now``."""
-        return await self._reader.now()
+        ((now,),) = await self._pool.fetch(SQL["clock"])
+        return float(now)
 
     # ── the operator ─────────────────────────────────────────────────────────────────────────
 
@@ -196,11 +213,11 @@ class PostgresStore:
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
-        return await self._reader.switches()
+        return [Switch(*row) for row in await self._pool.fetch(SQL["switches"])]
 
     async def ready(self) -> None:
         """See ``Store.ready``. A replica answers, and takes nothing."""
-        ((only_reads,),) = await self._reader.fetch("only_reads")
+        ((only_reads,),) = await self._pool.fetch(SQL["only_reads"])
         if only_reads:
             raise self._server.read_only()
 
@@ -241,29 +258,6 @@ class PostgresStore:
         """See ``Store.audit_head``."""
         return await self._chaining.head()
 
-    # ── watchers ─────────────────────────────────────────────────────────────────────────────
-
-    def watch(self, cursors: Mapping[str, int]) -> Subscription:
-        """See ``Store.watch``."""
-        return self._hub.watch(cursors)
-
-    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
-        """See ``Store.watch_live``."""
-        return self._hub.watch_live(cursors)
-
-    def movements(self) -> Movements:
-        """See ``Store.movements``."""
-        return self._hub.watch_all()
-
-    def wanting(self) -> Movements:
-        """See ``Store.wanting``. Here nobody is told."""
-        return no_movements()
-
-    @property
-    def voices(self) -> Voices:
-        """See ``Store.voices``."""
-        return self._hub.voices
-
     # ── leases ───────────────────────────────────────────────────────────────────────────────
 
     def lease(self, driver: str) -> AbstractAsyncContextManager[RowLease]:
@@ -272,5 +266,9 @@ class PostgresStore:
 
     async def lease_gone(self, driver: str) -> bool:
         """See ``Store.lease_gone``."""
-        ((lives,),) = await self._reader.fetch("lease_lives", driver)
+        ((lives,),) = await self._pool.fetch(SQL["lease_lives"], driver)
         return not lives
+
+    def wanting(self) -> Movements:
+        """See ``Store.wanting``. Here nobody is told."""
+        return no_movements()

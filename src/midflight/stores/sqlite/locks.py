@@ -103,29 +103,28 @@ class Turnstile:
     @contextmanager
     def passed(self) -> Iterator[None]:
         """Wait for one's turn. The locks go with the process, however it ends."""
-        self._enter(wait=True)
+        self.enter(wait=True)
         try:
             yield
         finally:
             self.leave()
 
-    def enter_at_once(self) -> bool:
-        """Take one's turn if nobody else is there or waits; then the caller must ``leave``.
+    def enter(self, *, wait: bool) -> bool:
+        """Take one's turn; then the caller must ``leave``.
 
-        Return False also where the locks fail: a caller that waits for its turn is told why.
+        Without ``wait`` return False if somebody else is there or waits, and where the locks fail.
         """
         try:
-            return self._enter(wait=False)
+            if not self._door.take(wait=wait):
+                return False
+            try:
+                return self._gate.take(wait=wait)
+            finally:
+                self._door.free()
         except OSError:
+            if wait:
+                raise
             return False
-
-    def _enter(self, *, wait: bool) -> bool:
-        if not self._door.take(wait=wait):
-            return False
-        try:
-            return self._gate.take(wait=wait)
-        finally:
-            self._door.free()
 
     def leave(self) -> None:
         """Let the next one in."""

@@ -11,21 +11,29 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from midflight.inputs import Ids
 from midflight.kernel.fold import BULK
-from midflight.stores.protocol import Committed
+from midflight.stores.protocol import Committed, Killing
 from midflight.stores.watch.movements import ANY, Movements
 
 DATAGRAM_MAX: Final = 32 * 1024
+LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
 EVERYTHING: Final = b"{}"  # too much to list: look at all you watch
 
 _decoder: Final = msgspec.json.Decoder(dict[str, int])
+
+
+class Done(Protocol):
+    """A job of the writer that is on the disk."""
+
+    result: Any
 
 
 class Nudges:
@@ -145,11 +153,12 @@ class DriversBell:
         self._box: socket.socket | None = None
         self._wanting: set[Movements] = set()
 
-    def ring(self, done: Iterable[object]) -> None:
+    def ring(self, jobs: Iterable[Done]) -> None:
         """Tell which runs were moved by more than steps. A step makes no run want a driver."""
         if self._nudges.nobody_listens():
             return
-        records = [r for result in done if isinstance(result, Committed) for r in result.records]
+        results = [job.result for job in jobs]
+        records = [r for done in results if isinstance(done, Committed) for r in done.records]
         heads = {r.journal: r.position for r in records if type(r.event) not in BULK}
         if heads:
             with suppress(OSError):
@@ -178,3 +187,30 @@ class DriversBell:
     def close(self) -> None:
         """Ring and hear no more."""
         self._nudges.close()
+
+
+class Letters:
+    """All that one process writes to others: to those that watch, and to those that drive."""
+
+    def __init__(self, folder: Path, ids: Ids) -> None:
+        self.nudges = Nudges(folder / "watchers", ids())
+        self.bell = DriversBell(folder / "bells", ids())
+
+    def announce(self, jobs: Collection[Done]) -> None:
+        """Tell the other processes as soon as it is on the disk. Only a hint: it may fail."""
+        self.bell.ring(jobs)
+        if self.nudges.nobody_listens():
+            return
+        heads: dict[str, int] = {}
+        for job in jobs:
+            if isinstance(job.result, Committed):
+                heads.update((r.journal, r.position) for r in job.result.records)
+            elif isinstance(job.result, Killing):
+                heads.update(dict.fromkeys([*job.result.killed, *job.result.revoked], LAST))
+        with suppress(OSError):
+            self.nudges.send(heads)
+
+    def close(self) -> None:
+        """Write and receive nothing any more."""
+        self.bell.close()
+        self.nudges.close()

@@ -17,7 +17,7 @@ import anyio
 from midflight.errors import StoreUnavailable
 from midflight.inputs import Ids
 from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, Turnstile, turnstile_of_files
-from midflight.stores.sqlite.nudges import DriversBell, Nudges
+from midflight.stores.sqlite.nudges import Letters
 from midflight.stores.sqlite.sqlite_file import connect, create, explained, prepare
 from midflight.stores.sqlite.sqlite_hold import Hold
 from midflight.stores.sqlite.sqlite_lease import ByteLeases, FolderLeases, Leases
@@ -73,10 +73,8 @@ class OpenFiles:
             held.callback(self.writing.close)
             held.callback(hold.let_go)
             hold.keep_log(self.busy_s)
-        self.nudges = Nudges(beside / "watchers", ids())
-        rest.callback(self.nudges.close)
-        self.bell = DriversBell(beside / "bells", ids())
-        rest.callback(self.bell.close)
+        self.letters = Letters(beside, ids)
+        rest.callback(self.letters.close)
 
     def _cursor(self, busy_s: float) -> sqlite3.Cursor:
         db = connect(self.path, writes=False, busy_s=busy_s)

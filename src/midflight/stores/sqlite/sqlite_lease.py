@@ -19,8 +19,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Protocol
 
-from midflight.errors import InvalidRequest
 from midflight.kernel.facts import check_driver_name, is_driver_name
+from midflight.stores.protocol import name_taken
 from midflight.stores.sqlite.descriptors import close, not_inherited
 from midflight.stores.sqlite.locks import ByteLock
 from midflight.stores.sqlite.sqlite_hold import Hold
@@ -64,7 +64,7 @@ class ByteLeases:
         lease = FileLease(driver, fd)
         try:
             if not lock.take(wait=False):
-                raise InvalidRequest(f"driver {driver} is alive already; take another name.")
+                raise name_taken(driver)
             yield lease
         finally:
             lease.held = False
@@ -131,7 +131,7 @@ class FolderLeases:
             except (BlockingIOError, FileNotFoundError):
                 time.sleep(TRY_AGAIN_S)  # somebody may only be looking
             os.close(handle)
-        raise InvalidRequest(f"driver {driver} is alive already; take another name.")
+        raise name_taken(driver)
 
     def gone(self, driver: str) -> bool:
         """Return whether a driver is proven dead. Remove nothing: a file may have a new holder."""

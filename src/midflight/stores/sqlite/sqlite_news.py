@@ -1,4 +1,4 @@
-"""News of journals that have moved, between the processes on one SQLite file."""
+"""News of what other processes append to the same SQLite file."""
 
 from __future__ import annotations
 
@@ -11,46 +11,25 @@ import anyio
 import msgspec
 
 from midflight.errors import StoreError
-from midflight.stores.protocol import Committed, Killing
 from midflight.stores.sqlite.open_files import OpenFiles
 from midflight.stores.sqlite.sqlite_file import explained
 from midflight.stores.sqlite.sqlite_reader import SqliteReader
-from midflight.stores.sqlite.sqlite_writer import Job
 from midflight.stores.watch.hub import Hub
 
-LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
 POLL_S: Final = 0.1  # the fallback when a nudge is lost; with it a watcher is never later
 POLL_ALONE_S: Final = 0.02  # where there are no nudges at all
 
 
 class News:
-    """Tells other processes of what is appended here, and the watchers here of what others append.
-
-    A process hears of the others by nudge at once, by polling in any case.
-    """
+    """Tells the watchers here of what other processes append: by nudge, and by polling anyway."""
 
     def __init__(self, files: OpenFiles, reader: SqliteReader, hub: Hub) -> None:
         self._path = files.path
-        self._nudges = files.nudges
-        self._bell = files.bell
+        self._nudges = files.letters.nudges
         self._pulse = files.pulse
         self._reader = reader
         self._hub = hub
         self._looked = -1  # the last event that was there when all journals were looked at
-
-    def announce(self, jobs: list[Job]) -> None:
-        """Nudge the other processes as soon as it is on the disk. Only a hint: it may fail."""
-        self._bell.ring(job.result for job in jobs)
-        if self._nudges.nobody_listens():
-            return
-        heads: dict[str, int] = {}
-        for job in jobs:
-            if isinstance(job.result, Committed):
-                heads.update((r.journal, r.position) for r in job.result.records)
-            elif isinstance(job.result, Killing):
-                heads.update(dict.fromkeys([*job.result.killed, *job.result.revoked], LAST))
-        with suppress(OSError):
-            self._nudges.send(heads)
 
     async def listen(self) -> None:
         """Hear of other processes' appends, for as long as the store is open."""

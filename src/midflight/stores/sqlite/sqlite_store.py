@@ -8,7 +8,7 @@ writer thread with group commit (``sqlite_writer``), reads through a reader thre
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 import anyio
+import msgspec
 
 from midflight.audit.chain import Head, Link
 from midflight.audit.record import Deed, deed
-from midflight.errors import StoreError, StoreReplaced
+from midflight.errors import CorruptEntry, JournalNotFound, StoreError, StoreReplaced
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.machine import State
@@ -42,12 +43,17 @@ from midflight.stores.sqlite.sqlite_ledger import kill, purge, release, submit
 from midflight.stores.sqlite.sqlite_news import News
 from midflight.stores.sqlite.sqlite_reader import SqliteReader
 from midflight.stores.sqlite.sqlite_writer import Job, Writer
-from midflight.stores.sqlite.transaction import Folded, Transaction, Unfolded
+from midflight.stores.sqlite.transaction import (
+    Folded,
+    Transaction,
+    Unfolded,
+    audit_head,
+    audit_page,
+    read_events,
+    row_of,
+)
 from midflight.stores.watch.hub import Hub
-from midflight.stores.watch.live_subscription import LiveSubscription
 from midflight.stores.watch.movements import Movements
-from midflight.stores.watch.subscription import Subscription
-from midflight.stores.watch.voices import Voices
 from midflight.tasks import owned_tasks
 
 WAIT_MAX_S: Final = 10.0  # for this process's turn at the turnstile
@@ -70,15 +76,17 @@ class SqliteStore:
         self._clock = clock
         self._ids = ids
         self._lost: StoreReplaced | None = None
-        self._reader = SqliteReader(files, thread, clock)
+        self._reader = SqliteReader(files, thread)
         self._watched = anyio.Event()
-        self._hub = Hub(self.read, self._watched.set)
-        self._news = News(files, self._reader, self._hub)
+        self._hub = hub = Hub(self.read, self._watched.set)
+        self.watch, self.watch_live, self.movements = hub.watch, hub.watch_live, hub.watch_all
+        self.voices = hub.voices
+        self._news = News(files, self._reader, hub)
         self._writer = Writer(
             Transaction(files.writing, clock, files.hold),
             files.turnstile,
             explain=lambda error: explain(files.path, error),
-            announce=self._news.announce,
+            announce=files.letters.announce,
             deliver=self._deliver,
             wait_max_s=files.wait_max_s,
             busy_s=files.busy_s,
@@ -189,15 +197,15 @@ class SqliteStore:
         """See ``Store.audit``."""
         await self._writer.do(Transaction.stage_audit, *deeds)
 
-    def _deliver(self, jobs: list[Job]) -> None:
-        """Tell the watchers here before the callers: an acknowledged stop has been heard."""
-        for job in jobs:
-            if isinstance(job.result, Committed) and not job.result.repeated:
-                self._hub.publish(job.result.records)
-            elif isinstance(job.result, Committed):  # the first time may have been left open
-                self._hub.moved({r.journal: r.position for r in job.result.records})
-            elif isinstance(job.result, Killing):
-                self._hub.moved(dict.fromkeys([*job.result.killed, *job.result.revoked]))
+    def _deliver(self, job: Job) -> None:
+        """Tell the watchers here before the caller: an acknowledged stop has been heard."""
+        done = job.result
+        if isinstance(done, Committed) and not done.repeated:
+            self._hub.publish(done.records)
+        elif isinstance(done, Committed):  # the first time may have been left open
+            self._hub.moved({r.journal: r.position for r in done.records})
+        elif isinstance(done, Killing):
+            self._hub.moved(dict.fromkeys([*done.killed, *done.revoked]))
 
     # ── leases, the clock, watchers ──────────────────────────────────────────────────────────
 
@@ -218,26 +226,9 @@ class SqliteStore:
         self._reader.check_open()
         return self._clock()
 
-    def watch(self, cursors: Mapping[str, int]) -> Subscription:
-        """See ``Store.watch``."""
-        return self._hub.watch(cursors)
-
-    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
-        """See ``Store.watch_live``."""
-        return self._hub.watch_live(cursors)
-
-    def movements(self) -> Movements:
-        """See ``Store.movements``."""
-        return self._hub.watch_all()
-
     def wanting(self) -> Movements:
         """See ``Store.wanting``."""
-        return Movements(self._files.bell.hear, self._files.bell.hear_no_more)
-
-    @property
-    def voices(self) -> Voices:
-        """See ``Store.voices``."""
-        return self._hub.voices
+        return Movements(self._files.letters.bell.hear, self._files.letters.bell.hear_no_more)
 
     async def _listen(self) -> None:
         await self._watched.wait()
@@ -247,7 +238,10 @@ class SqliteStore:
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """See ``Store.read``."""
-        return await self._reader.read(journal, after, limit)
+        page = await self._reader.look(lambda db: read_events(db, journal, after, limit))
+        if not page:
+            await self.row(journal)
+        return page
 
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
@@ -255,32 +249,51 @@ class SqliteStore:
 
     async def row(self, journal: str) -> Row:
         """See ``Store.row``."""
-        return await self._reader.row(journal)
+        rows = await self._reader.select("row", (journal,))
+        if not rows:
+            raise JournalNotFound(journal)
+        return row_of(rows[0])
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
-        return await self._reader.rows(query)
+        wanted = msgspec.structs.asdict(query)
+        wanted["phases"] = msgspec.json.encode(query.phases).decode()
+        wanted["words"] = msgspec.json.encode(query.words).decode()
+        return [row_of(found) for found in await self._reader.select("rows", wanted)]
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
-        return await self._reader.due(limit)
+        now = self._clock()
+        found = [row_of(values) for values in await self._reader.select("due", (now,))]
+        alive: dict[str, bool] = {"": False}
+        for row in found:
+            if row.driver not in alive:
+                alive[row.driver] = not self._files.leases.gone(row.driver)
+        return [
+            row
+            for row in found
+            if (row.due_at is not None and row.due_at <= now) or not alive[row.driver]
+        ][:limit]
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
-        return await self._reader.switches()
+        return [Switch(*values) for values in await self._reader.select("switches", ())]
 
     async def ready(self) -> None:
         """See ``Store.ready``: whether it can be read; what it takes is found out by writing."""
-        await self._reader.switches()
+        await self.switches()
 
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""
-        return await self._reader.blob(digest)
+        found = await self._reader.select("read_blob", (digest,))
+        if not found:
+            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+        return bytes(found[0][0])
 
     async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:
         """See ``Store.audit_page``."""
-        return await self._reader.audit_page(after, limit)
+        return await self._reader.look(lambda db: audit_page(db, after, limit))
 
     async def audit_head(self) -> Head:
         """See ``Store.audit_head``."""
-        return await self._reader.audit_head()
+        return await self._reader.look(lambda db: audit_head(db))

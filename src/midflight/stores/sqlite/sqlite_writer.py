@@ -104,7 +104,7 @@ class Writer:
         *,
         explain: Callable[[sqlite3.Error], MidflightError],
         announce: Callable[[list[Job]], None],
-        deliver: Callable[[list[Job]], None],
+        deliver: Callable[[Job], None],
         wait_max_s: float,
         busy_s: float,
     ) -> None:
@@ -179,7 +179,7 @@ class Writer:
             return False
         try:
             light = job.light is not None and job.light(self._transaction, *job.about)
-            if not light or not self._turnstile.enter_at_once():
+            if not light or not self._turnstile.enter(wait=False):
                 return False
             began = time.monotonic()
             try:
@@ -341,7 +341,9 @@ class Writer:
             self._hand_back(self._finished.get_nowait())
 
     def _hand_back(self, jobs: list[Job]) -> None:
-        self._deliver([job for job in jobs if job.error is None])
+        for job in jobs:
+            if job.error is None:
+                self._deliver(job)  # all of them before anybody is answered
         for job in jobs:
             self._waiting.pop(id(job), None)
             if job.future.done():

@@ -192,8 +192,10 @@ class Transaction:
         """Return whether it is written in a moment: nothing is read first, no blob is written."""
         if len(decision.entries) != 1 or decision.entries[0].journal not in self._states:
             return False
-        payloads = [getattr(event, "result", b"") for event in decision.entries[0].events]
-        return max(map(len, map(bytes, payloads)), default=0) <= INLINE_MAX
+        for event in decision.entries[0].events:
+            if len(bytes(getattr(event, "result", b""))) > INLINE_MAX:
+                return False
+        return True
 
     def adopt(self, folded: Folded) -> None:
         """Keep states that were folded outside; their tails are read when they are used.
@@ -260,33 +262,17 @@ class Transaction:
         """
         touched: set[str] = set()
         try:
-            planned = plan(decision, states, self.now, touched)
+            planned = plan(decision, states, self.now, touched, requested=requested, flag=int)
         except BaseException:
             self.forget(touched)  # half of it was folded: fold again from the rows
             raise
         self._touched |= touched
-        begun: set[str] = set()
-        for record, encoded in zip(planned.records, planned.encoded, strict=True):
-            journal, event = record.journal, encoded.event
-            if type(event) not in BULK:
-                self._reshaped.add(journal)
-            self._events.append(
-                (
-                    journal,
-                    record.position,
-                    record.at,
-                    event.VERSION,
-                    1 if event.MUST_UNDERSTAND else 0,
-                    encoded.checksum,
-                    None if journal in begun else planned.append_id,
-                    1 if requested else 0,
-                    encoded.body.decode(),
-                )
-            )
-            begun.add(journal)
-            if encoded.blob is not None:
-                self._blobs.append((journal, *encoded.blob))
-        self._unflushed |= begun
+        for record in planned.records:
+            if type(record.event) not in BULK:
+                self._reshaped.add(record.journal)
+        self._events += planned.events
+        self._blobs += planned.blobs
+        self._unflushed |= planned.journals
         self.staged.add(planned.append_id)
         return tuple(planned.records)
 

@@ -116,7 +116,7 @@ class Subscription:
         journal, due = record.journal, self._next[record.journal]
         if record.position < due:
             return
-        if record.position > due or self._is_full(record):
+        if record.position > due or (self._backlog and self._is_full(record)):
             self._fall_behind(journal)
             return
         self._next[journal] = record.position + 1
