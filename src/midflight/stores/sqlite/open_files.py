@@ -18,7 +18,7 @@ from midflight.errors import StoreUnavailable
 from midflight.inputs import Ids
 from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, Turnstile, turnstile_of_files
 from midflight.stores.sqlite.nudges import Letters
-from midflight.stores.sqlite.sqlite_file import connect, create, explained, prepare
+from midflight.stores.sqlite.sqlite_file import FAULTS, connect, create, prepare, translate
 from midflight.stores.sqlite.sqlite_hold import Hold
 from midflight.stores.sqlite.sqlite_lease import ByteLeases, FolderLeases, Leases
 
@@ -110,8 +110,10 @@ async def open_files(
         ended.add_done_callback(_is_left)
         opening.add_done_callback(_close_unused)
         raise
-    with explained(path):
+    try:
         return ended.result()
+    except FAULTS as error:
+        raise translate(path, error) from error
 
 
 async def _through_cancels(ended: asyncio.Future[OpenFiles], wait_s: float) -> None:

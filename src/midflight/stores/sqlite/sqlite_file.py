@@ -6,8 +6,8 @@ import errno
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -154,17 +154,17 @@ def explain(path: Path, error: sqlite3.Error, changed: str = "Nothing was append
     return kind(f"{path}: {advice} ({error}). {changed}")
 
 
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Raise errors of SQLite and of the file system as errors of the store at a path."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise explain(path, error) from error
-    except OSError as error:
-        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-            raise StoreReadOnly(
-                f"{path} may not be written by this user ({error.strerror}): mend the "
-                "rights of the file and its folder, or choose another. Nothing was changed."
-            ) from error
-        raise StoreUnavailable(f"{path} cannot be used: {error}.") from error
+def translate(path: Path, error: Exception) -> StoreError:
+    """Return the store's error for one of SQLite or of the file system."""
+    if isinstance(error, sqlite3.Error):
+        return explain(path, error)
+    if isinstance(error, OSError) and error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return StoreReadOnly(
+            f"{path} may not be written by this user ({error.strerror}): mend the "
+            "rights of the file and its folder, or choose another. Nothing was changed."
+        )
+    return StoreUnavailable(f"{path} cannot be used: {error}.")
+
+
+FAULTS: Final = (sqlite3.Error, OSError)
+"""Errors that ``translate`` makes errors of the store of."""

@@ -12,7 +12,7 @@ import msgspec
 
 from midflight.errors import StoreError
 from midflight.stores.sqlite.open_files import OpenFiles
-from midflight.stores.sqlite.sqlite_file import explained
+from midflight.stores.sqlite.sqlite_file import FAULTS, translate
 from midflight.stores.sqlite.sqlite_reader import SqliteReader
 from midflight.stores.watch.hub import Hub
 
@@ -52,8 +52,10 @@ class News:
         self._hub.moved(heads or dict.fromkeys(self._hub.watched))
 
     async def _poll(self, seen: int) -> int:
-        with explained(self._path):  # on the loop: it looks at shared memory, for microseconds
+        try:  # on the loop: it looks at shared memory and takes microseconds
             ((version,),) = self._pulse.execute("PRAGMA data_version").fetchall()
+        except FAULTS as error:
+            raise translate(self._path, error) from error
         if version != seen:
             watched = msgspec.json.encode(self._hub.watched).decode()
             heads = await self._reader.select("heads", (watched,))

@@ -1,4 +1,4 @@
-"""The reader thread of the SQLite store; its connection never holds a statement open meanwhile."""
+"""The reader thread of the SQLite store; its connection holds no statement open across an await."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from midflight.errors import CorruptEntry
 from midflight.kernel.machine import State
 from midflight.stores.protocol import closed
 from midflight.stores.sqlite.open_files import OpenFiles
-from midflight.stores.sqlite.sqlite_file import explained, is_damage
-from midflight.stores.sqlite.transaction import (
-    SQL,
-    fold_page,
-)
+from midflight.stores.sqlite.sqlite_file import FAULTS, is_damage, translate
+from midflight.stores.sqlite.transaction import SQL, fold_page
 
 T = TypeVar("T")
+About = TypeVarTuple("About")
+
+
+def _select(db: sqlite3.Cursor, name: str, arguments: Any) -> list[Any]:
+    return db.execute(SQL[name], arguments).fetchall()
 
 
 class SqliteReader:
@@ -39,9 +41,9 @@ class SqliteReader:
 
     async def select(self, name: str, arguments: Any) -> list[Any]:
         """Read the rows that a statement finds."""
-        return await self.look(lambda db: db.execute(SQL[name], arguments).fetchall())
+        return await self.look(_select, name, arguments)
 
-    async def look(self, work: Callable[[sqlite3.Cursor], T]) -> T:
+    async def look(self, work: Callable[[sqlite3.Cursor, *About], T], *about: *About) -> T:
         """Read in the reader's thread, and once more if what was read is damaged.
 
         A program in this process that opens and closes the store's files takes SQLite's locks away.
@@ -51,10 +53,10 @@ class SqliteReader:
         def looking() -> T:
             self._hold.look_before()
             try:
-                return work(self._db)
+                return work(self._db, *about)
             except (CorruptEntry, sqlite3.DatabaseError) as error:
                 if isinstance(error, CorruptEntry) or is_damage(error):
-                    return work(self._db)
+                    return work(self._db, *about)
                 raise
 
         return await self.in_reader(looking)
@@ -71,5 +73,7 @@ class SqliteReader:
     async def in_reader(self, work: Callable[[], T]) -> T:
         """Do something in the reader's thread, without a look at the file first."""
         self.check_open()
-        with explained(self._path):
+        try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except FAULTS as error:
+            raise translate(self._path, error) from error

@@ -238,7 +238,7 @@ class SqliteStore:
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """See ``Store.read``."""
-        page = await self._reader.look(lambda db: read_events(db, journal, after, limit))
+        page = await self._reader.look(read_events, journal, after, limit)
         if not page:
             await self.row(journal)
         return page
@@ -292,8 +292,8 @@ class SqliteStore:
 
     async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:
         """See ``Store.audit_page``."""
-        return await self._reader.look(lambda db: audit_page(db, after, limit))
+        return await self._reader.look(audit_page, after, limit)
 
     async def audit_head(self) -> Head:
         """See ``Store.audit_head``."""
-        return await self._reader.look(lambda db: audit_head(db))
+        return await self._reader.look(audit_head)
