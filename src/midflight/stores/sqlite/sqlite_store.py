@@ -109,7 +109,11 @@ class SqliteStore:
             thread = ThreadPoolExecutor(1, thread_name_prefix="midflight-reader")
             stack.callback(thread.shutdown, wait=False)
             files = await open_files(found, thread, ids, wait_max_s, busy_s)
-            store = cls(files, thread, clock, ids)
+            try:
+                store = cls(files, thread, clock, ids)
+            except BaseException:
+                files.close()
+                raise
             stack.callback(lambda: files.close(writer_waits=store._writer.alive))
             stack.callback(thread.shutdown)  # first of all: it may be reading what we close
             async with owned_tasks(store._listen) as tasks:
