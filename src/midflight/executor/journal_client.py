@@ -19,6 +19,7 @@ import anyio
 from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
+from midflight.stores.journal_clock import JournalClock
 from midflight.stores.protocol import PAGE, Append, Committed, Query, Row, Store, Submit, Watch
 from midflight.stores.watch.voices import Voices
 
@@ -131,6 +132,10 @@ class JournalClient:
     async def now(self) -> float:
         """See ``Store.now``."""
         return await self._patiently(self._store.now)
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """See ``Store.clock_of``."""
+        return await self._patiently(lambda: self._store.clock_of(journal))
 
     @asynccontextmanager
     async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[PatientWatch]:

@@ -27,6 +27,7 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
+from midflight.stores.journal_clock import JournalClock
 from midflight.stores.watch.movements import Movements
 from midflight.stores.watch.voices import LiveCall, Voices
 
@@ -320,7 +321,16 @@ class Store(Protocol):
         """The read model of one journal."""
 
     async def due(self, limit: int = 100) -> list[Row]:
-        """Runs whose time has come by the store's clock, or that lack a living driver."""
+        """Runs whose time has come by the store's clock, or that lack a living driver.
+
+        A clock that was set meanwhile makes no wait longer or shorter: see ``clock_of``.
+        """
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """The store's clock, and how it was set, as far as this process saw it.
+
+        Postgres tells neither: the server's clock counts, and the events have it.
+        """
 
     async def kill(self, scope: str, who: Actor, reason: str = "") -> Killing:
         """Stop ``all``, ``agent:NAME`` or ``thread:ID``. When this returns, it has stopped."""

@@ -23,6 +23,7 @@ from midflight.kernel.machine import State
 from midflight.kernel.record import Actor, Recorded
 from midflight.stores.codec import decode
 from midflight.stores.commit import of_purge, of_release
+from midflight.stores.journal_clock import JournalClock
 from midflight.stores.lookup import folded
 from midflight.stores.postgres.appender import Appender
 from midflight.stores.postgres.kept_states import Turn
@@ -148,6 +149,11 @@ class PostgresStore:
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
         return [row_of(row) for row in await self._pool.fetch(SQL["due"], limit)]
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """See ``Store.clock_of``."""
+        del journal
+        return JournalClock()
 
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""

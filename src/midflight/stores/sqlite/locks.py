@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from midflight.stores.sqlite.descriptors import close, not_inherited
+from midflight.stores.sqlite.descriptors import close, open_alone
 
 HAS_BYTE_LOCKS: Final = (
     sys.platform == "linux" and sys.maxsize > 1 << 32 and hasattr(fcntl, "F_OFD_SETLK")
@@ -134,9 +134,8 @@ class Turnstile:
 @contextmanager
 def turnstile_of_files(folder: Path) -> Iterator[Turnstile]:
     """Give a turnstile of two files in a folder, for systems without locks on bytes."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-    door = not_inherited(os.open(folder / "door", flags, 0o600))
-    gate = not_inherited(os.open(folder / "gate", flags, 0o600))
+    door = open_alone(folder / "door", os.O_RDWR | os.O_CREAT)
+    gate = open_alone(folder / "gate", os.O_RDWR | os.O_CREAT)
     try:
         yield Turnstile(FileLock(door), FileLock(gate))
     finally:

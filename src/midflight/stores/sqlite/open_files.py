@@ -63,9 +63,9 @@ class OpenFiles:
             self.leases = ByteLeases(hold)
         else:
             self.turnstile = held.enter_context(turnstile_of_files(beside))
-            self.leases = FolderLeases(beside / "drivers")
+            self.leases = FolderLeases(beside / "drivers", hold)
         with hold.opening(self.wait_max_s):
-            prepare(path, self.turnstile, self.busy_s)
+            hold.mark = prepare(path, self.turnstile, self.busy_s)
             hold.keep_database(self.busy_s)
             self.reading = self._cursor(self.busy_s)  # one for all: see ``Transaction``
             self.pulse = self._cursor(0)

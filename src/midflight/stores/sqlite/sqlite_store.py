@@ -21,21 +21,14 @@ import msgspec
 from midflight.audit.chain import Head, Link
 from midflight.audit.record import Deed, deed
 from midflight.errors import CorruptEntry, JournalNotFound, StoreError, StoreReplaced
-from midflight.inputs import Clock, Ids, new_id, wall_clock
+from midflight.inputs import Clock, Ids, new_id, steady, wall_clock
 from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.machine import State
 from midflight.kernel.record import Actor, Recorded
+from midflight.stores.clock_steps import ClockSteps
+from midflight.stores.journal_clock import JournalClock
 from midflight.stores.lookup import folded
-from midflight.stores.protocol import (
-    PAGE,
-    Append,
-    Committed,
-    Killing,
-    Purged,
-    Query,
-    Row,
-    Submit,
-)
+from midflight.stores.protocol import PAGE, Append, Committed, Killing, Purged, Query, Row, Submit
 from midflight.stores.sqlite.open_files import OpenFiles, open_files, resolved
 from midflight.stores.sqlite.sqlite_file import explain
 from midflight.stores.sqlite.sqlite_lease import FileLease
@@ -70,11 +63,18 @@ class SqliteStore:
     """See ``Store``; made by ``SqliteStore.open``."""
 
     def __init__(
-        self, files: OpenFiles, thread: ThreadPoolExecutor, clock: Clock, ids: Ids
+        self,
+        files: OpenFiles,
+        thread: ThreadPoolExecutor,
+        clock: Clock,
+        ids: Ids,
+        steadily: Clock | None = None,
     ) -> None:
         self._files = files
         self._clock = clock
         self._ids = ids
+        self._steps = ClockSteps(clock, steadily or (steady if clock is wall_clock else None))
+        self._minding = anyio.Lock()
         self._lost: StoreReplaced | None = None
         self._reader = SqliteReader(files, thread)
         self._watched = anyio.Event()
@@ -99,6 +99,7 @@ class SqliteStore:
         path: str | Path,
         *,
         clock: Clock = wall_clock,
+        steadily: Clock | None = None,
         ids: Ids = new_id,
         wait_max_s: float = WAIT_MAX_S,
         busy_s: float = BUSY_S,
@@ -110,7 +111,7 @@ class SqliteStore:
             stack.callback(thread.shutdown, wait=False)
             files = await open_files(found, thread, ids, wait_max_s, busy_s)
             try:
-                store = cls(files, thread, clock, ids)
+                store = cls(files, thread, clock, ids, steadily)
             except BaseException:
                 files.close()
                 raise
@@ -267,8 +268,9 @@ class SqliteStore:
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
+        await self._mind_the_clock()
         now = self._clock()
-        found = [row_of(values) for values in await self._reader.select("due", (now,))]
+        found = [row_of(r) for r in await self._reader.select("due", (self._steps.latest(now),))]
         alive: dict[str, bool] = {"": False}
         for row in found:
             if row.driver not in alive:
@@ -276,8 +278,32 @@ class SqliteStore:
         return [
             row
             for row in found
-            if (row.due_at is not None and row.due_at <= now) or not alive[row.driver]
+            if self._steps.is_due(row, now) or (row.wants_driver and not alive[row.driver])
         ][:limit]
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """See ``Store.clock_of``."""
+        await self._mind_the_clock()
+        return self._steps.clock_of(journal)
+
+    async def _mind_the_clock(self) -> None:
+        """Note a step of the clock for all journals that wait. Nobody is told of them before."""
+        self._reader.check_open()
+        async with self._minding:
+            if self._steps.is_behind():
+                self._steps.note_ahead(await self._waiting())
+            if (step := self._steps.notice()) is not None:
+                waiting = await self._waiting()
+                lately = [row for row in waiting if step.is_stamped_after(row.updated_at)]
+                last = {
+                    row.journal: await self.read(row.journal, max(0, row.head - PAGE))
+                    for row in lately
+                }
+                self._steps.note(step, [(row, last.get(row.journal, ())) for row in waiting])
+
+    async def _waiting(self) -> list[Row]:
+        rows = map(row_of, await self._reader.select("due", (float("inf"),)))
+        return [row for row in rows if row.due_at is not None]
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
