@@ -17,7 +17,7 @@ from midflight import Run, RunHandle, StepFailed, agent, tool
 OUTBOX: list[str] = []
 
 
-@tool(effect="once", irreversible=True, noun="email", hold=0.2)
+@tool(effect="once", irreversible=True, label="email", undo_window=0.2)
 async def send(to: str, text: str) -> str:
     """Send a letter, which nobody can take back. The run asks first, and waits a moment."""
     OUTBOX.append(f"to {to}: {text}")

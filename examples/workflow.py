@@ -24,14 +24,14 @@ async def close(performed: EffectRecord) -> None:
     ACCOUNTS.remove(performed.args[0])
 
 
-@tool(effect="write", noun="account", undo=close)
+@tool(effect="write", label="account", undo=close)
 async def open_account(name: str) -> str:
     """Open an account. A cancel closes it again."""
     ACCOUNTS.append(name)
     return name
 
 
-@tool(effect="once", noun="contract", irreversible=True)
+@tool(effect="once", label="contract", irreversible=True)
 async def send_contract(to: str, seats: int) -> str:
     """Send a contract. Nobody can call it back, so the run asks first."""
     SENT.append(f"{seats} seats for {to}")

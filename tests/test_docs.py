@@ -20,7 +20,8 @@ from midflight.channels import People, Switchboard
 from midflight.models.scripted import ScriptedModel, say
 from midflight.stores.memory import MemoryStore
 from midflight.stores.opening import open_store
-from midflight.tools.base import Options, Tool
+from midflight.tools.declaration import Tool
+from midflight.tools.options import Options
 from stores.runs import running
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -276,6 +277,7 @@ def test_the_public_names_are_these() -> None:
         "Agent",
         "Answer",
         "Approval",
+        "ApprovalAnswer",
         "ChangedSince",
         "Child",
         "Choice",
@@ -296,6 +298,7 @@ def test_the_public_names_are_these() -> None:
         "QuestionHandle",
         "Redirected",
         "Refused",
+        "Retry",
         "Role",
         "Run",
         "RunHandle",

@@ -17,13 +17,13 @@ from typing import Any, overload
 
 from typing_extensions import TypeVar
 
+from midflight.agents import Agent
 from midflight.control import local
 from midflight.engines.crew import DRAIN_S
 from midflight.handles import Controls, RunHandle, ThreadHandle
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor, Limits
-from midflight.run import Agent
 from midflight.stores.base import Killing, Query, Row
 
 T = TypeVar("T", default=Any)

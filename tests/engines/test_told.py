@@ -14,8 +14,8 @@ import anyio
 import pytest
 
 from midflight import Control, Run, agent, tool
+from midflight.agents import Agent
 from midflight.engines.local import LocalEngine
-from midflight.run import Agent
 from midflight.stores.sqlite import SqliteStore
 from scenarios.stories import environment
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import anyio
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.conversation import Choice, TriageView
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageSent, MessageTriaged, Said, ThreadState
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.base import Query, Row
 from midflight.verbs.covering import Ack
 from scenarios.company import events

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from midflight import Control, NotDone, Run, agent, local, tool
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 
 FOLDER, WHAT, DRAIN_S = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 

@@ -7,9 +7,10 @@ import asyncio
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 from scenarios.test_redirect import of_kind, the_question

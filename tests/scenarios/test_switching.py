@@ -11,13 +11,14 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import TodoTaken
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.opening import open_store
 from scenarios import sweeper
 from scenarios.chat import (

@@ -9,11 +9,12 @@ from typing import Any, Final
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.audit.record import Deed
 from midflight.control import Control
 from midflight.errors import StoreUnavailable
 from midflight.kernel.events import PlanSet
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.base import Draft, Query, Store
 from midflight.stores.opening import open_store
 from stores.backends import Open

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.scene import Scene
-from midflight.tools.base import REGISTRY, declared, find_tool, register
+from midflight.tools.declaration import REGISTRY, declared, find_tool, register
 from midflight.tools.names import name_of
 
 AGENT = """
@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 def remove(made: EffectRecord) -> None:
     (HERE / made.args[0]).unlink()
 
-@tool(effect="once", undo=remove, noun="file")
+@tool(effect="once", undo=remove, label="file")
 async def create(name: str) -> str:
     (HERE / name).touch()
     return name

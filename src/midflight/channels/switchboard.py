@@ -14,6 +14,7 @@ from typing import Final
 import anyio
 import msgspec
 
+from midflight.agents import Agent
 from midflight.audit.record import Deed
 from midflight.channels.base import Channel
 from midflight.channels.chats import Chats
@@ -36,7 +37,6 @@ from midflight.errors import MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.sheets.words import short
 from midflight.verbs.auditing import record_refusal
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.demo.analyst import BRIEF, NAME, analyst
@@ -18,7 +19,6 @@ from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Actor, Limits
 from midflight.models.base import Model
 from midflight.models.opening import open_model
-from midflight.run import Agent
 from midflight.stores.base import Query, Row
 
 MODELLED: Final = f"{NAME}-model"

@@ -17,7 +17,7 @@ from midflight.kernel import events as e
 from midflight.kernel.decide import ASKED, HANDED_OVER
 from midflight.kernel.record import Actor
 from midflight.kernel.state import UNTRUSTED
-from midflight.run import Answer, Approval
+from midflight.run import Answer, ApprovalAnswer
 from midflight.schemas import check_schema, plain_data
 
 CALLED: Final = {"approval": "approve", HANDED_OVER: "hand_over"}
@@ -64,20 +64,20 @@ class People(Listening):
         details: Any = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
-    ) -> Approval:
+    ) -> ApprovalAnswer:
         """See ``Run.approve``."""
         plain_data("details= of run.approve", details, given.NOTHING)
         schema = approval.schema(details, edited={})
         answered = await self._ask("approval", message, schema, expires_in, answerers)
         match values.decode(bytes(answered.payload)):
-            case str(decision):
-                return Approval(decision, answered.by)
+            case ("approve" | "reject") as decision:
+                return ApprovalAnswer(decision, answered.by)
             case {"edit": edited}:
-                return Approval("edit", answered.by, edit=edited)
+                return ApprovalAnswer("edit", answered.by, edit=edited)
             case {"respond": text}:
-                return Approval("respond", answered.by, respond=text)
+                return ApprovalAnswer("respond", answered.by, respond=text)
             case _:
-                return Approval("")
+                return ApprovalAnswer("")
 
     async def hand_over(self, message: str, *, to: Sequence[str] = ()) -> Answer:
         """See ``Run.hand_over``."""

@@ -26,6 +26,7 @@ except ImportError as missing:
         f"{to_install('server')}"
     ) from missing
 
+from midflight.agents import Agent
 from midflight.audit import record
 from midflight.audit.record import deed
 from midflight.control import Control
@@ -34,7 +35,6 @@ from midflight.errors import MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.server import agui_history, agui_resume
 from midflight.server.agui_answer import EventAnswer
 from midflight.server.agui_events import KEY, is_ours

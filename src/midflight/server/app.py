@@ -14,9 +14,9 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.datastructures import State
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.inputs import Clock, wall_clock
-from midflight.run import Agent
 from midflight.server import (
     agui,
     page,

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from midflight.errors import DOTS
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.secret import MARK, Secret, hide
 
 LABEL_WIDTH: Final = 80
@@ -28,8 +28,8 @@ END: Final = object()
 
 
 def label_of(tool: Tool, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return the label of an effect; ``name`` is its step's, for a tool without a noun."""
-    noun = tool.noun or name
+    """Return the label of an effect; ``name`` is its step's, for a tool without a label."""
+    noun = tool.label or name
     given = named(tool.function, args, kwargs)
     made = _declared(tool, args, kwargs, given) or _default(noun, given)
     return shortened(hide(made[:READ_MAX]), LABEL_WIDTH) or noun
@@ -38,17 +38,17 @@ def label_of(tool: Tool, name: str, args: Sequence[Any], kwargs: Mapping[str, An
 def _declared(
     tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> str:
-    if not tool.label:
+    if not tool.describe:
         return ""
     try:
-        if callable(tool.label):
+        if callable(tool.describe):
             return str(
-                tool.label(*(map(_dotted, args)), **{k: _dotted(v) for k, v in kwargs.items()})
+                tool.describe(*(map(_dotted, args)), **{k: _dotted(v) for k, v in kwargs.items()})
             )
         shown = {
             key: _dotted(value) for key, value in {**_defaults(tool.function), **given}.items()
         }
-        return tool.label.format_map(shown)
+        return tool.describe.format_map(shown)
     except Exception:  # noqa: BLE001 - a label that cannot be made must not fail the step
         return ""
 

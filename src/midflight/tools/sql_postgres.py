@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from midflight.errors import InvalidTool, to_install
-from midflight.tools.base import ToolFailed, ToolRefused
+from midflight.tools.declaration import ToolFailed, ToolRefused
 from midflight.tools.sql_child import Found, Kept
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from anyio.lowlevel import RunVar
 from midflight import store_files
 from midflight.errors import ProcessNotStarted
 from midflight.tools import sql_child
-from midflight.tools.base import ToolFailed, ToolRefused
+from midflight.tools.declaration import ToolFailed, ToolRefused
 from midflight.tools.process import run_process
 from midflight.tools.shell import PASSED_ON
 from midflight.tools.sql_child import Found

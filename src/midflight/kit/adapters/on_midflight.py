@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 from msgspec.structs import replace
 from typing_extensions import override
 
+from midflight.agents import Agent, Mode
 from midflight.assistant import Profile, assistant
 from midflight.control import Control, local
 from midflight.guards import FileContent
@@ -26,8 +27,9 @@ from midflight.kernel.record import Limits
 from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 from midflight.models.openai import OpenAIModel
-from midflight.run import Agent, Mode, Run
-from midflight.tools.base import Done, EffectRecord, NotDone, Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import Done, NotDone, Tool, tool
+from midflight.tools.options import EffectRecord
 
 
 def _undo(about: EffectRecord) -> None:
