@@ -47,8 +47,6 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "Actor",
         "Role",
         "Phase",
-        "local",
-        "Control",
     ),
     "Conversation": ("Message", "Spoken", "TriageView", "Choice", "rule_triage"),
     "Stores": ("open_store", "Store"),

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import anyio
 
-from midflight import Actor, Control, EffectRecord, Limits, Run, agent, emit, local, spend, tool
+from midflight import Actor, EffectRecord, Limits, Run, agent, emit, spend, tool
+from midflight.control import Control, local
 from midflight.kernel.phases import Role
 from midflight.tui.app import MidflightApp
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from midflight.agents import Agent, agent
     from midflight.client import Client, open  # noqa: A004 - always written midflight.open
-    from midflight.control import Control, local
     from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
     from midflight.errors import (
         MidflightError,
@@ -50,7 +49,6 @@ _PLACES: Final = {
     "Child": "midflight.run",
     "Choice": "midflight.conversation",
     "Client": "midflight.client",
-    "Control": "midflight.control",
     "Done": "midflight.tools.declaration",
     "EffectRecord": "midflight.tools.options",
     "FileContent": "midflight.guards",
@@ -85,7 +83,6 @@ _PLACES: Final = {
     "agent": "midflight.agents",
     "connect": "midflight.remote.connecting",
     "emit": "midflight.tools.progress",
-    "local": "midflight.control",
     "open": "midflight.client",
     "open_store": "midflight.stores.opening",
     "rule_triage": "midflight.conversation",
@@ -120,7 +117,6 @@ __all__ = [
     "Child",
     "Choice",
     "Client",
-    "Control",
     "Done",
     "EffectRecord",
     "FileContent",
@@ -154,7 +150,6 @@ __all__ = [
     "agent",
     "connect",
     "emit",
-    "local",
     "open",
     "open_store",
     "rule_triage",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn, ParamSpec, Protocol, TypeAlias, overload
+from typing import Any, Generic, Literal, NoReturn, ParamSpec, Protocol, TypeAlias, overload
 from uuid import UUID
 
 from msgspec import Struct
@@ -68,10 +68,10 @@ ChildOutcome: TypeAlias = Literal["done", "failed", "cancelled", "killed", "purg
 """The outcome of a background run; empty while it lives."""
 
 
-class Answer(Struct, frozen=True):
-    """A person's answer, and their name. ``payload`` is None when nobody answered in time."""
+class Answer(Struct, Generic[T], frozen=True):
+    """A person's answer, and their name. ``payload`` is None when nobody answered."""
 
-    payload: Any
+    payload: T | None
     by: str = ""
 
     @property
@@ -191,6 +191,17 @@ class Run(Protocol):
     async def plan(self, *steps: str) -> None:
         """Say which steps are to come, in the words a person reads."""
 
+    @overload
+    async def ask(
+        self,
+        message: str,
+        *,
+        schema: type[T],
+        expires_in: float | None = None,
+        answerers: Sequence[str] = (),
+    ) -> Answer[T]: ...
+
+    @overload
     async def ask(
         self,
         message: str,
@@ -198,8 +209,21 @@ class Run(Protocol):
         schema: dict[str, Any] | None = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
+    ) -> Answer: ...
+
+    async def ask(
+        self,
+        message: str,
+        *,
+        schema: type | dict[str, Any] | None = None,
+        expires_in: float | None = None,
+        answerers: Sequence[str] = (),
     ) -> Answer:
-        """Ask the people who watch, and wait, however long it takes."""
+        """Ask the people who watch, and wait, however long it takes.
+
+        ``schema`` is what an answer has to be: a type, such as ``int`` or a class of fields, or a
+        JSON Schema. Of a type the payload is a value.
+        """
 
     async def approve(
         self,

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from midflight import Limits, Run, agent, tool
-from midflight.conversation import Choice, TriageView
+from midflight.conversation import Action, Choice, TriageView
 from midflight.guards import FileContent
 from midflight.tools.options import EffectRecord, Retry
 from midflight.tools.progress import emit, spend
@@ -111,7 +111,7 @@ async def asker(run: Run) -> Any:
 
 async def chosen(view: TriageView) -> Sequence[Choice]:
     """By the first word of a message, so that a test says what becomes of it."""
-    words = {"also": "incorporate", "first": "switch", "later": "defer"}
+    words: dict[str, Action] = {"also": "incorporate", "first": "switch", "later": "defer"}
     return [
         Choice(one.id, words.get(one.text.split()[0].lower(), "incorporate"))
         for one in view.messages

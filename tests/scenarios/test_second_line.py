@@ -237,7 +237,8 @@ async def test_a_run_whose_driver_fails_again_and_again_is_ended_in_words(
 
 PROGRAM = """
 import asyncio, sys, time
-from midflight import Run, agent, local, tool
+from midflight import Run, agent, tool
+from midflight.control import local
 
 @tool(effect="read")
 async def look() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
+from midflight.conversation import Action
 from midflight.errors import InvalidRequest, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
@@ -44,7 +45,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 OLGA = Actor(by="olga", role=Role.OPERATOR)
 
 
-def switching(name: str, **more: str) -> tuple[Stage, Model, Agent]:
+def switching(name: str, **more: Action) -> tuple[Stage, Model, Agent]:
     stage, model = Stage(name), Model(urgent="switch", later="defer", **more)
     return stage, model, clerk(stage, model)
 

@@ -29,7 +29,8 @@ from typing import Any, Final
 
 import anyio
 
-from midflight import Control, Run, agent, tool
+from midflight import Run, agent, tool
+from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import StoreError
 from midflight.stores.sqlite import SqliteStore

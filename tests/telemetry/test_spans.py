@@ -17,8 +17,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 import midflight
-from midflight import Actor, Control, EffectRecord, Run, agent, local, tool
+from midflight import Actor, EffectRecord, Run, agent, tool
 from midflight.agents import Agent
+from midflight.control import Control, local
 from midflight.errors import InvalidRequest, to_install
 from midflight.kernel.phases import Role
 from midflight.overriding import override

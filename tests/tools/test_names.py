@@ -19,7 +19,8 @@ from midflight.tools.names import name_of
 AGENT = """
 import asyncio, sys
 from pathlib import Path
-from midflight import EffectRecord, Run, agent, local, tool
+from midflight import EffectRecord, Run, agent, tool
+from midflight.control import local
 
 HERE = Path(__file__).parent
 

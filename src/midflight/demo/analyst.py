@@ -193,6 +193,9 @@ class Analysis:
                 return
         assert self._memo is not None
         memo = self._memo[1].path
+        if self._to is None:
+            self._end(f"Nobody has said who shall get the memo. It was not sent, and is in {memo}.")
+            return
         sending = replace(
             self._tools.send_memo, label=f"email to {self._to}", describe=f"email to {self._to}"
         )

@@ -75,7 +75,7 @@ async def plain(run: Run) -> str:
 @agent("asker")
 async def asker(run: Run) -> str:
     answer = await run.ask("Which size?", schema=SIZE)
-    said = f"{answer.payload['size']} for {answer.by}" if answer.given else "no size"
+    said = f"{answer.payload['size']} for {answer.by}" if answer.payload else "no size"
     await run.say(f"I take it: {said}.")
     return said
 
