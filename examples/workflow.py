@@ -44,7 +44,7 @@ async def onboarding(run: Run) -> str:
     await run.step("Open the account", open_account, run.brief)
     seats = await run.ask("How many seats?", schema=int)
     while seats.payload is None or not 1 <= seats.payload <= SEATS_MAX:
-        why = f"From 1 to {SEATS_MAX} without a salesperson. How many seats?"
+        why = f"At most {SEATS_MAX} without a salesperson. How many seats?"
         seats = await run.ask(why, schema=int)
     try:
         return await run.step("Send the contract", send_contract, run.brief, seats.payload)

@@ -189,9 +189,9 @@ async def test_the_code_about_the_server_mounts_it(tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     scope: dict[str, Any] = {}
     exec(compile(code, "docs/server.md", "exec"), scope)
-    control = midflight.Control(MemoryStore())
+    client = midflight.Client.over(MemoryStore())
 
-    mine = scope["with_agents"](control, str(tmp_path / "keys.json"))
+    mine = scope["with_agents"](client, str(tmp_path / "keys.json"))
 
     async with AsyncClient(transport=ASGITransport(mine), base_url="http://localhost") as http:
         assert (await http.get("/agents/healthz")).json()["ok"]
@@ -208,8 +208,8 @@ async def test_the_channel_in_the_docs_is_one(tmp_path: Path) -> None:
     works = assistant("documented", Profile(ScriptedModel([say("Hello.")])))
 
     async with (
-        midflight.local("memory:", works, workdir=tmp_path) as control,
-        Switchboard(control, terminal, works, folder=tmp_path / "c", people=people) as board,
+        midflight.open("memory:", agents=[works], workdir=tmp_path) as client,
+        Switchboard(client, terminal, works, folder=tmp_path / "c", people=people) as board,
     ):
         await scope["typed"](board, 1, "hi")
         with anyio.fail_after(20):

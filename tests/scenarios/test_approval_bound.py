@@ -312,7 +312,7 @@ async def test_a_cancel_in_the_window_wins_also_after_approval(driving: Open) ->
 
 
 def test_a_read_has_nothing_to_hold_back() -> None:
-    with pytest.raises(InvalidTool, match="hold= is not for a read"):
+    with pytest.raises(InvalidTool, match="undo_window= is not for a read"):
 
         @tool(effect="read", undo_window=1.0)
         async def look() -> None: ...

@@ -347,7 +347,7 @@ async def test_a_read_that_is_repeated_for_its_age_does_not_hide_the_guards_name
 ) -> None:
     stage = Stage("guard-fresh")
     slow, look = stage.reader(), Stage("guard-fresh-read").reader()
-    look = msgspec.structs.replace(look, fresh=0.0)
+    look = msgspec.structs.replace(look, max_age=0.0)
 
     @agent()
     async def clerk(run: Run) -> object:
