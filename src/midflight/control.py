@@ -15,6 +15,7 @@ from typing import Any, Final, Unpack, cast
 import msgspec
 from msgspec import Raw
 
+from midflight.agents import Agent
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import LEAVING
@@ -30,7 +31,6 @@ from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Actor, Limits, Request
 from midflight.kernel.state import Delivery, RunState
 from midflight.overriding import override
-from midflight.run import Agent
 from midflight.schemas import check_answer, check_switch, plain_data
 from midflight.stores.codec import check_readable
 from midflight.stores.factory import open_store

@@ -7,11 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control, local
 from midflight.executor.talk import CUT, NOT_HEARD, spoken
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import HUNG_UP, WHOLE
-from midflight.run import Run, agent
+from midflight.run import Run
 
 pytestmark = pytest.mark.anyio
 ANN, CARL = Actor("ann", channel="voice"), Actor("carl", channel="voice")

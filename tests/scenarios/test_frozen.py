@@ -25,7 +25,7 @@ from midflight.executor.alarms import Alarms
 from midflight.executor.calls import Aborted, Call, Returned
 from midflight.inputs import steady
 from midflight.kernel.phases import Effect, Outcome
-from midflight.tools.base import as_tool
+from midflight.tools.declaration import as_tool
 from midflight.tools.process import run_process
 from midflight.tools.supervised import OVERTIME_S, limit
 from scenarios import keeper

@@ -18,6 +18,7 @@ from midflight.executor.recording import record
 from midflight.kernel.identities import APPROVE
 from midflight.kernel.record import NULL
 from midflight.tools.fitting import fitting
+from midflight.tools.options import Approval
 from midflight.tools.secret import edited_beside, hide
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def _object(name: str, inner: dict[str, Any]) -> dict[str, Any]:
 async def approved(step: Step) -> None:
     """Wait for a person's approval. Raises ``StepFailed`` if it is not given."""
     about = f"{APPROVE}{step.identity}:"
-    within = step.tool.approve_within
-    rule = step.tool.approval if isinstance(step.tool.approval, str) else ""
+    asked = step.tool.approval or Approval()
+    within, rule = asked.within, asked.rule
     message = f"May this be done: {step.label}?" + (f" {rule}" if rule else "")
     name = _name(step, about, message)
     answer = await step.ask(
@@ -128,7 +129,8 @@ def _name(step: Step, about: str, message: str) -> str:
     those that would be used now is not this one, so the last name also holds those arguments.
     """
     tool, replay = step.tool, step.driver.replay
-    policy = [tool.approval, tool.irreversible, tool.effect, tool.hold, tool.undo is not None]
+    rule = tool.approval is not None and (tool.approval.rule or True)
+    policy = [rule, tool.irreversible, tool.effect, tool.undo_window, tool.undo is not None]
     world = [step.driver.log.state.guards.get(name) for name in tool.relies_on]
 
     def digest(*bound: object, size: int = values.DIGEST_BYTES) -> str:

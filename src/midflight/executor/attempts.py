@@ -27,7 +27,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
-from midflight.tools.base import NotDone
+from midflight.tools.declaration import NotDone
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
@@ -174,7 +174,7 @@ def _start_events(step: Step, state: RunState) -> list[Event]:
             input=step.given,
             undoable=tool.undo is not None,
             irreversible=tool.irreversible,
-            release_always=tool.release_always,
+            release_always=tool.always_undo,
             in_thread=tool.runs == "thread",
             timeout=tool.timeout,
             reserved=step.reserved,

@@ -29,7 +29,7 @@ def tries_left(step: Step, error: BaseException | None = None) -> int:
     if not may_be_retried(error):
         return 0
     step.wait_at_least = retry_after(error)
-    return step.tool.retry - step.driver.replay.timers.get(_timer(step), 0)
+    return step.tool.retry.times - step.driver.replay.timers.get(_timer(step), 0)
 
 
 def back_off(step: Step, state: RunState) -> list[Event]:
@@ -38,9 +38,11 @@ def back_off(step: Step, state: RunState) -> list[Event]:
     moves = state.epoch == driver.epoch and state.phase in {Phase.RUNNING, Phase.PAUSING}
     if step.told or not moves:
         return []
-    wait = max(step.tool.backoff * 2 ** driver.replay.timers.get(timer, 0), step.wait_at_least)
+    wait = max(
+        step.tool.retry.first_after * 2 ** driver.replay.timers.get(timer, 0), step.wait_at_least
+    )
     until = driver.time_of_the_store() + wait
-    tries = 1 + step.tool.retry
+    tries = 1 + step.tool.retry.times
     return [e.TimerSet(epoch=driver.epoch, name=timer, until=until, tries=tries)]
 
 

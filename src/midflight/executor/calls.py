@@ -32,7 +32,7 @@ from midflight.executor.in_time import in_time
 from midflight.executor.threads import in_thread
 from midflight.inputs import steady
 from midflight.kernel.record import Usage
-from midflight.tools.base import NotDone, Tool
+from midflight.tools.declaration import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
 from midflight.tools.progress import Ear, listening, stop_listening
 from midflight.tools.supervised import limit

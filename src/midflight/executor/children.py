@@ -6,11 +6,12 @@ The parent's driver notices when a child has ended. What a cancel does to one is
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from anyio.lowlevel import checkpoint
 from msgspec import Raw
 
+from midflight.agents import Agent
 from midflight.errors import JournalNotFound, StepFailed
 from midflight.executor import values
 from midflight.executor.caps import within_caps
@@ -25,7 +26,7 @@ from midflight.kernel.phases import ENDS, Mode, Phase
 from midflight.kernel.record import Actor, Limits, Usage
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
-from midflight.run import Agent
+from midflight.run import ChildOutcome
 from midflight.stores.lookup import end_of, result_of
 from midflight.stores.protocol import RUN_PREFIX, Draft, Submit, View
 
@@ -43,10 +44,10 @@ class Child:
         self._driver = driver
 
     @property
-    def outcome(self) -> str:
+    def outcome(self) -> ChildOutcome:
         """The child's outcome as the function last learnt it, so that a replay sees the same."""
         at, outcome = self._driver.replay.children_ended.get(self.id, (math.inf, ""))
-        return outcome if at <= self._driver.replay.now else ""
+        return cast("ChildOutcome", outcome) if at <= self._driver.replay.now else ""
 
     async def result(self) -> Any:
         """Wait for its end and give what its function returned."""

@@ -13,6 +13,7 @@ from uuid import UUID
 import anyio
 from msgspec import Raw
 
+from midflight.agents import Agent
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.executor import children, given, offspring, values
 from midflight.executor.bound import step_identity
@@ -26,9 +27,9 @@ from midflight.guards import Guard
 from midflight.kernel import events as e
 from midflight.kernel.limits import validate
 from midflight.kernel.record import Limits
-from midflight.run import Agent, Child, Signal
+from midflight.run import Child, Signal
 from midflight.run import Step as Named
-from midflight.tools.base import Tool, as_tool, is_reusable
+from midflight.tools.declaration import Tool, as_tool, is_reusable
 
 BREATH: Final = 64  # steps from the record before the other runs have their turn
 
@@ -144,7 +145,9 @@ class RunContext(People):
         return replay.claim(identity)
 
     def _outdated(self, tool: Tool, record: Record) -> bool:
-        return tool.fresh is not None and self._driver.time_of_the_store() - record.at > tool.fresh
+        return (
+            tool.max_age is not None and self._driver.time_of_the_store() - record.at > tool.max_age
+        )
 
     async def _from_record(self, name: str, record: Record, kind: Any) -> Any:
         if record.error:

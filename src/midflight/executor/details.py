@@ -14,7 +14,7 @@ from midflight.errors import DOTS
 from midflight.executor import values
 from midflight.kernel.events import AttemptStarted
 from midflight.kernel.record import NULL
-from midflight.tools.base import REGISTRY, Tool
+from midflight.tools.declaration import REGISTRY, Tool
 from midflight.tools.labels import in_words, named, written
 
 

@@ -27,7 +27,8 @@ from midflight.executor.settling import begin_to_settle, end_to_settle
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL
-from midflight.tools.base import Done, EffectRecord, NotDone, Unclear
+from midflight.tools.declaration import Done, NotDone, Unclear
+from midflight.tools.options import EffectRecord
 from midflight.tools.secret import from_stored
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
+from midflight.agents import Agent
 from midflight.errors import SourceGone
 from midflight.executor import children, values
 from midflight.executor.alarms import Alarms
@@ -41,7 +42,6 @@ from midflight.kernel.fold import BULK
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import NULL, Earlier, Event, Recorded
 from midflight.kernel.state import RunState
-from midflight.run import Agent
 from midflight.stores.journal_clock import JournalClock
 from midflight.stores.protocol import PAGE, Draft, Lease, Submit, View, Watch
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from midflight.agents import Agent
 from midflight.conversation import REPORT
 from midflight.errors import JournalNotFound
 from midflight.executor import values
@@ -19,7 +20,6 @@ from midflight.kernel.phases import Mode
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, Said, ThreadState
-from midflight.run import Agent
 from midflight.stores.lookup import end_of, result_of
 from midflight.stores.protocol import RUN_PREFIX, Committed, Draft, Submit, View, Widen
 

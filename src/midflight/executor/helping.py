@@ -15,7 +15,7 @@ import anyio.lowlevel
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.foreign import Unknowable, words
 from midflight.kernel.phases import Effect, Phase
-from midflight.tools.base import Tool, runs_of
+from midflight.tools.declaration import Tool, runs_of
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

@@ -15,7 +15,8 @@ from midflight.executor import values
 from midflight.executor.helping import look
 from midflight.guards import Fingerprint
 from midflight.kernel.phases import Phase
-from midflight.tools.base import EffectRecord, Tool
+from midflight.tools.declaration import Tool
+from midflight.tools.options import EffectRecord
 from midflight.tools.secret import from_stored
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def performed(driver: Driver, attempt: int, result: object, left: str = "") -> E
 
 async def fingerprint(step: Step, attempt: int, result: Raw) -> str:
     """Return how the thing that an effect has just made looks; empty if its tool does not say."""
-    if step.tool.leaves is None:
+    if step.tool.fingerprint is None:
         return ""
     try:
         done = performed(step.driver, attempt, values.decode(result))
@@ -56,7 +57,7 @@ async def changed_since(
     driver: Driver, tool: Tool, done: EffectRecord, is_unwanted: Callable[[], bool]
 ) -> str:
     """In words why it must not be touched. Raises if that cannot be told now."""
-    if tool.leaves is None or not done.left:
+    if tool.fingerprint is None or not done.left:
         return ""
     if done.left == UNSEEN:
         return "what it left could not be seen then, so nobody knows whether it has changed"
@@ -74,10 +75,10 @@ async def _look(
     is_unwanted: Callable[[], bool],
     patience: float = 0.0,
 ) -> str:
-    assert tool.leaves is not None
+    assert tool.fingerprint is not None
     seen: str = await look(
         driver,
-        partial(Fingerprint(tool.name, partial(tool.leaves, done)).look, 0.0),
+        partial(Fingerprint(tool.name, partial(tool.fingerprint, done)).look, 0.0),
         within=LOOK_S,
         stops_within=tool.stops_within,
         too_late=f"what it left could not be seen within {LOOK_S:g} s",

@@ -16,7 +16,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from midflight.kernel.state import LOST, WORKER_LOST, Attempt
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.supervised import OVERTIME_S
 
 if TYPE_CHECKING:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+import msgspec
+
 from midflight.conversation import Message, Spoken
+from midflight.errors import InvalidRequest
 from midflight.executor import approval, given, talk, values
 from midflight.executor.bound import question_name
 from midflight.executor.calls import refuse_inside_a_step
@@ -17,7 +20,7 @@ from midflight.kernel import events as e
 from midflight.kernel.decide import ASKED, HANDED_OVER
 from midflight.kernel.record import Actor
 from midflight.kernel.state import UNTRUSTED
-from midflight.run import Answer, Approval
+from midflight.run import Answer, ApprovalAnswer
 from midflight.schemas import check_schema, plain_data
 
 CALLED: Final = {"approval": "approve", HANDED_OVER: "hand_over"}
@@ -49,13 +52,17 @@ class People(Listening):
         self,
         message: str,
         *,
-        schema: dict[str, Any] | None = None,
+        schema: type | dict[str, Any] | None = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
     ) -> Answer:
         """See ``Run.ask``."""
-        answered = await self._ask(ASKED, message, schema, expires_in, answerers)
-        return Answer(values.decode(bytes(answered.payload)), answered.by)
+        wanted = _schema_of(schema) if isinstance(schema, type) else schema
+        answered = await self._ask(ASKED, message, wanted, expires_in, answerers)
+        payload = values.decode(bytes(answered.payload))
+        if isinstance(schema, type) and answered.by:
+            payload = msgspec.convert(payload, schema)
+        return Answer(payload, answered.by)
 
     async def approve(
         self,
@@ -64,20 +71,20 @@ class People(Listening):
         details: Any = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
-    ) -> Approval:
+    ) -> ApprovalAnswer:
         """See ``Run.approve``."""
         plain_data("details= of run.approve", details, given.NOTHING)
         schema = approval.schema(details, edited={})
         answered = await self._ask("approval", message, schema, expires_in, answerers)
         match values.decode(bytes(answered.payload)):
-            case str(decision):
-                return Approval(decision, answered.by)
+            case ("approve" | "reject") as decision:
+                return ApprovalAnswer(decision, answered.by)
             case {"edit": edited}:
-                return Approval("edit", answered.by, edit=edited)
+                return ApprovalAnswer("edit", answered.by, edit=edited)
             case {"respond": text}:
-                return Approval("respond", answered.by, respond=text)
+                return ApprovalAnswer("respond", answered.by, respond=text)
             case _:
-                return Approval("")
+                return ApprovalAnswer("")
 
     async def hand_over(self, message: str, *, to: Sequence[str] = ()) -> Answer:
         """See ``Run.hand_over``."""
@@ -165,3 +172,12 @@ class People(Listening):
         """See ``Run.notices``."""
         replay = self._driver.replay
         return [text for at, text in replay.notices if at <= replay.now]
+
+
+def _schema_of(kind: type) -> dict[str, Any]:
+    try:
+        return msgspec.json.schema(kind)
+    except TypeError as error:
+        raise InvalidRequest(
+            f"schema= of run.ask cannot be {kind.__qualname__}: {error} Nothing was asked."
+        ) from error

@@ -23,9 +23,9 @@ async def permitted(step: Step) -> bool:
         return False
     if step.tool.approval:
         await approved(step)
-    if step.tool.hold:
+    if step.tool.undo_window:
         await _held_back(step)
-    waited = step.tool.approval or step.tool.hold
+    waited = step.tool.approval or step.tool.undo_window
     return not waited or await _can_rely(step)
 
 
@@ -50,7 +50,7 @@ async def _held_back(step: Step) -> None:
     while True:
         opened = await driver.log.decide(partial(_window, step))
         if opened:
-            with anyio.move_on_after(step.tool.hold):  # in full, however long the store took
+            with anyio.move_on_after(step.tool.undo_window):  # in full, however long the store took
                 await driver.log.until(lambda: step.told or not step.starts())
         if step.told or (opened and step.starts()):
             return
@@ -61,7 +61,7 @@ def _window(step: Step, state: RunState) -> list[Event]:
     """The window counts from when people can see it: its end is chosen anew at each try."""
     if step.told or not step.starts():
         return []
-    until = step.driver.time_of_the_store() + step.tool.hold
+    until = step.driver.time_of_the_store() + step.tool.undo_window
     opened = e.WindowOpened(
         epoch=step.driver.epoch, step=step.identity, noun=step.label, until=until
     )

@@ -25,7 +25,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Effect
 from midflight.kernel.record import NULL, Usage
 from midflight.run import Redirected
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.labels import label_of
 from midflight.tools.progress import check_usage
 
@@ -107,7 +107,7 @@ class Step:
     @property
     def noun(self) -> str:
         """The word that a person has for it."""
-        return self.tool.noun or self.name
+        return self.tool.label or self.name
 
     @property
     def label(self) -> str:

@@ -38,7 +38,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.kernel.thread import Message as Unread
 from midflight.stores.protocol import RUN_PREFIX, Committed, Draft, Submit, View
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

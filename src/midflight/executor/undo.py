@@ -25,7 +25,8 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
-from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Tool, find_tool
+from midflight.tools.declaration import ChangedSince, Done, NotDone, Tool, find_tool
+from midflight.tools.options import EffectRecord
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -62,7 +63,7 @@ def _wanted(state: RunState, effect: Attempt) -> bool:
 def _skipped(state: RunState, effect: Attempt) -> bool:
     """Return whether an effect is not undone now.
 
-    An effect with ``release_always`` is undone at every end; the others only when a person cancels
+    An effect with ``always_undo`` is undone at every end; the others only when a person cancels
     and does not hurry.
     """
     if effect.release_always:
@@ -205,7 +206,7 @@ async def _cancel_child(driver: Driver, effect: Attempt) -> Undoing:
 async def _touched(driver: Driver, effect: Attempt) -> str:
     """Return the reason why an effect must be left alone, or nothing."""
     tool = None if effect.child else find_tool(_started(driver, effect).tool)
-    if tool is None or tool.undo is None or tool.leaves is None:
+    if tool is None or tool.undo is None or tool.fingerprint is None:
         return ""
     why = ""
     for attempt in range(1, TRIES + 1):

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from midflight.agents import Agent
 from midflight.errors import InvalidRequest
 from midflight.executor.forking import check_line, created_by_fork, place_of
 from midflight.executor.front import finder, thread_of, to_front
@@ -22,7 +23,6 @@ from midflight.kernel.phases import ENDS, Mode
 from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
-from midflight.run import Agent
 from midflight.schemas import plain_data
 from midflight.stores.lookup import run_state
 from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View
