@@ -11,7 +11,8 @@ import sys
 import tempfile
 from importlib import import_module
 
-from midflight.cli.main import COMMANDS, main
+from midflight.cli.command_table import COMMANDS
+from midflight.cli.main import main
 
 for module in {place.module for place in COMMANDS.values()} - {"tui"}:
     import_module(f"midflight.cli.{module}")
