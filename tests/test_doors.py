@@ -11,7 +11,7 @@ from midflight.channels.discord_commands import commands_for
 from midflight.cli.lazily import imported
 from midflight.cli.main import COMMANDS
 from midflight.control import Control
-from midflight.remote import RemoteControl
+from midflight.control.remote import RemoteControl
 from midflight.server import routes_events, routes_house, routes_runs, routes_threads
 from midflight.tui.slash import SLASH
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from midflight.client import Client, open  # noqa: A004 - always written midflight.open
+    from midflight.connection import connect
     from midflight.control import Control, local
+    from midflight.control.ack import Ack
     from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
     from midflight.errors import (
         MidflightError,
@@ -28,17 +30,15 @@ if TYPE_CHECKING:
     from midflight.handles import QuestionHandle, RunHandle, ThreadHandle
     from midflight.kernel.phases import Phase, Role
     from midflight.kernel.record import Actor, Limits, Usage
-    from midflight.remote.connecting import connect
     from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, Step, agent
     from midflight.stores.base import Store
     from midflight.stores.opening import open_store
     from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Unclear, tool
     from midflight.tools.progress import emit, spend
     from midflight.tools.secret import Secret
-    from midflight.verbs.covering import Ack
 
 _PLACES: Final = {
-    "Ack": "midflight.verbs.covering",
+    "Ack": "midflight.control.ack",
     "Age": "midflight.guards",
     "Agent": "midflight.run",
     "Answer": "midflight.run",
@@ -79,7 +79,7 @@ _PLACES: Final = {
     "Usage": "midflight.kernel.record",
     "Actor": "midflight.kernel.record",
     "agent": "midflight.run",
-    "connect": "midflight.remote.connecting",
+    "connect": "midflight.connection",
     "emit": "midflight.tools.progress",
     "local": "midflight.control",
     "open": "midflight.client",

@@ -12,6 +12,9 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias
 import msgspec
 from typing_extensions import TypeVar
 
+from midflight.control.ack import Ack
+from midflight.control.todos import TodoOffer
+from midflight.control.transcript import Line
 from midflight.errors import InvalidRequest
 from midflight.kernel.decide import Switch
 from midflight.kernel.events import QuestionOpened
@@ -25,9 +28,6 @@ from midflight.kernel.thread import Todo
 from midflight.overriding import override
 from midflight.stores.base import Query, Row
 from midflight.stores.waiting import Journals, question_at
-from midflight.verbs.covering import Ack
-from midflight.verbs.todos import TodoOffer
-from midflight.verbs.transcript import Line
 
 T = TypeVar("T", default=Any)
 

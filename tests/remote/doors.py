@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from midflight.control import Control
+from midflight.control.any_control import AnyControl
+from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.remote import RemoteControl
-from midflight.remote.control import AnyControl
 from midflight.run import Agent
 from server.house import opened
 

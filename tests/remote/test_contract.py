@@ -10,10 +10,10 @@ import pytest
 
 from midflight import errors
 from midflight.control import Ack, Control
+from midflight.control.any_control import AnyControl
+from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor, Limits, Recorded
-from midflight.remote import RemoteControl
-from midflight.remote.control import AnyControl
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Delta, Query
 from midflight.tools.base import tool

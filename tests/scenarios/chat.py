@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 
 from midflight.control import Control
+from midflight.control.ack import Ack
 from midflight.conversation import Choice, TriageView
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
@@ -15,7 +16,6 @@ from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageSent, MessageTriaged, Said, ThreadState
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Query, Row
-from midflight.verbs.covering import Ack
 from scenarios.company import events
 from scenarios.stage import Stage
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from midflight.control import Control
+from midflight.control.ack import Ack
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.front import open_messages
@@ -22,7 +23,6 @@ from midflight.kernel.thread import MessageTriaged, ThreadState, TodoTaken
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Committed, Store, Submit
 from midflight.stores.sqlite import SqliteStore
-from midflight.verbs.covering import Ack
 from scenarios.chat import (
     ANN,
     VIC,

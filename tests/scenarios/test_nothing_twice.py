@@ -14,10 +14,10 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.state import Question, RunState
 from midflight.run import Agent, Run, Step, agent
-from midflight.sheets import RunBook
-from midflight.sheets.shapes import StepSheet
 from midflight.tools.base import EffectName, EffectRecord, tool
 from midflight.tools.secret import Secret
+from midflight.view import RunBook
+from midflight.view.data import StepSheet
 from scenarios.conftest import Live, Open
 from scenarios.rests import asked, events_of, times_asked
 from scenarios.stage import Stage

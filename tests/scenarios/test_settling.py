@@ -15,8 +15,8 @@ from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.run import Agent, Run, agent
-from midflight.sheets.run import RunBook
 from midflight.tools.base import SETTLES_S, Done, EffectRecord, NotDone, Tool, tool
+from midflight.view.run_book import RunBook
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 

@@ -12,9 +12,9 @@ from kernel.journals import Run
 from midflight.kernel.limits import Meter
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits
-from midflight.sheets import WORDS, RunBook, RunSheet
-from midflight.sheets.shapes import Asked, Background
 from midflight.terminal import looks
+from midflight.view import WORDS, RunBook, RunSheet
+from midflight.view.data import Asked, Background
 
 
 def a_sheet(limits: Limits | None = None, **fields: Any) -> RunSheet:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from midflight.control.transcript import CUT, UNHEARD, Line
 from midflight.terminal import talk
-from midflight.verbs.transcript import CUT, UNHEARD, Line
 
 
 @pytest.mark.parametrize(

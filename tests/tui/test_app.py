@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from midflight.control import Control
+from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Limits
-from midflight.remote import RemoteControl
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Query, Row
 from midflight.tools.base import tool

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from kernel.journals import Run
 from midflight.kernel.phases import Phase
-from midflight.sheets import RunBook, RunSheet
-from midflight.sheets.shapes import ForkFrom
 from midflight.terminal.slots import slots
+from midflight.view import RunBook, RunSheet
+from midflight.view.data import ForkFrom
 
 
 def ended(phase: Phase, fork_from: ForkFrom | None) -> RunSheet:

@@ -15,13 +15,13 @@ from midflight.channels.ledger import Memory
 from midflight.channels.people import door, shown
 from midflight.channels.shapes import Heard
 from midflight.control import Ack, Control
+from midflight.control.messages import REDIRECTED
 from midflight.conversation import TEXT_MAX, is_storable
 from midflight.errors import InvalidRequest, MidflightError, Refused
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
-from midflight.sheets.words import short
-from midflight.verbs.messages import REDIRECTED
+from midflight.view.summaries import short
 
 LOOKS_ON: Final = "You may look here and not direct: the agent reads this as information."
 

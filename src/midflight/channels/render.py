@@ -11,14 +11,14 @@ from msgspec import Struct
 from midflight.channels.asking import Way, escaped, in_block, ways
 from midflight.channels.people import shown
 from midflight.channels.shapes import Action, Button, Menu, Post, mark
+from midflight.control.todos import TodoOffer
 from midflight.kernel.decide import HANDED_OVER
 from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
-from midflight.sheets.figures import clock, elapsed, is_near, nearest, spending
-from midflight.sheets.shapes import Asked, RunSheet
-from midflight.sheets.words import short
-from midflight.verbs.todos import TodoOffer
+from midflight.view.amounts import clock, elapsed, is_near, nearest, spending
+from midflight.view.data import Asked, RunSheet
+from midflight.view.summaries import short
 
 SYMBOLS: Final = {
     Phase.QUEUED: "◌",

@@ -9,11 +9,11 @@ import msgspec
 from midflight.cli.caps import OPTIONS
 from midflight.cli.desk import SHOWN
 from midflight.kernel.decide import HANDED_OVER
-from midflight.sheets import RunSheet
-from midflight.sheets.caps import CAP, raised, typed
-from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
 from midflight.terminal.forms import wanted
+from midflight.view import RunSheet
+from midflight.view.cap_proposals import CAP, raised, typed
+from midflight.view.data import Asked
 
 Command = Callable[..., str]
 

@@ -15,12 +15,12 @@ from midflight.cli.lifting import question_lines, way_out
 from midflight.cli.look import book_of
 from midflight.cli.printing import console, print, print_json
 from midflight.cli.talking import talk_of
+from midflight.control.ack import Ack
 from midflight.errors import InvalidRequest
-from midflight.sheets import RunSheet
-from midflight.sheets.answers import written
 from midflight.terminal import looks
 from midflight.terminal.forms import plain
-from midflight.verbs.covering import Ack
+from midflight.view import RunSheet
+from midflight.view.question_form import written
 
 app = typer.Typer()
 To = Annotated[

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from midflight.control.transcript import Line
 from midflight.kernel.events import MessagesTaken
 from midflight.kernel.record import Recorded
-from midflight.sheets import ThreadBook
 from midflight.stores.base import PAGE
 from midflight.terminal import talk
 from midflight.terminal.looks import indented
-from midflight.verbs.transcript import Line
+from midflight.view import ThreadBook
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 INDENT: Final = " " * 6
 

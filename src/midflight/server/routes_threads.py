@@ -8,6 +8,7 @@ import anyio
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from midflight.control import deliveries
 from midflight.server import bodies as b
 from midflight.server import views
 from midflight.server.problems import Problem, as_json
@@ -24,7 +25,6 @@ from midflight.server.verb_route import (
 )
 from midflight.stores.base import Query as Wanted
 from midflight.stores.waiting import thread_state as load_thread
-from midflight.verbs import deliveries
 
 RUNS_SHOWN: Final = 100
 

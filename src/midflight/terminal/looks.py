@@ -9,11 +9,11 @@ from midflight.kernel.decide import ASIDE, HANDED_OVER
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.state import NOT_SEEN, RunState
 from midflight.kernel.status import place
-from midflight.sheets import RunSheet, StepSheet
-from midflight.sheets.caps import CAP, holding
-from midflight.sheets.figures import cap_words, clock, elapsed, is_near, nearest, spending
-from midflight.sheets.shapes import Asked, Background
 from midflight.terminal.visible import visible
+from midflight.view import RunSheet, StepSheet
+from midflight.view.amounts import cap_words, clock, elapsed, is_near, nearest, spending
+from midflight.view.cap_proposals import CAP, holding
+from midflight.view.data import Asked, Background
 
 SIGNS: Final = {
     "queued": "◌",

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.preview import Offer
-from midflight.sheets import RunSheet
+from midflight.view import RunSheet
 
 STOP_NOW_AFTER_S: Final = 5.0
 AWAY: Final = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from midflight.control.transcript import CUT, UNHEARD, Line
 from midflight.terminal.looks import one_line
-from midflight.verbs.transcript import CUT, UNHEARD, Line
 
 SAID_MAX: Final = 2_000  # characters; the page has all of it
 KEPT_MAX: Final = 240  # of partial work that was saved

@@ -30,7 +30,7 @@ from midflight.tui.session import Session
 from midflight.tui.theme import DARK, LIGHT, STYLE, tones
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0

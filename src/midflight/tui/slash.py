@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from midflight.control.ack import Ack
 from midflight.errors import InvalidRequest
 from midflight.kernel.limits import limits_from
 from midflight.kernel.record import Actor, Limits
-from midflight.sheets import RunSheet
-from midflight.verbs.covering import Ack
+from midflight.view import RunSheet
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 
 class Order(Struct, frozen=True):

@@ -16,8 +16,8 @@ from midflight.control import Control
 from midflight.errors import JournalNotFound
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.front import short
-from midflight.sheets.answers import about
-from midflight.sheets.exact import exactly
+from midflight.view.exact_text import exactly
+from midflight.view.question_form import about
 from midflight.voice.mouth import Mouth
 from midflight.voice.utterance import Question
 

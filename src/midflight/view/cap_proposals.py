@@ -1,0 +1,48 @@
+"""Proposes higher caps that would let a run go on: a form or a command begins with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from midflight.kernel.limits import WARN_AT, Meter, meters
+from midflight.kernel.record import Limits
+from midflight.kernel.state import Question, RunState
+from midflight.view.data import Asked, RunView
+
+CAP: Final = "cap"  # the kind of a question that a higher cap answers
+GROW: Final = 2  # a cap that is reached is offered twice as high
+
+
+def raised(sheet: RunView) -> dict[str, float]:
+    """Return caps that would let a run go on for as long again.
+
+    These are the cap that holds the run, or else those that are nearly reached. There are no
+    others: a person who sends the form as it is raises what stops the run, and nothing besides.
+    """
+    return _raised(sheet.limits, sheet.meters, sheet.questions)
+
+
+def raised_of(state: RunState, now: float) -> dict[str, float]:
+    """Return the same as ``raised``, for a run without a sheet at hand."""
+    return _raised(state.limits, meters(state, now), state.questions.values())
+
+
+def typed(cap: float) -> str:
+    """A cap as it can be typed: all its digits, and no power of ten in it."""
+    return f"{cap:.15g}"
+
+
+def holding(asked: Iterable[Asked | Question]) -> str:
+    """Return the message about the cap that holds the run, which begins with its name; or ""."""
+    return next((one.message for one in asked if one.kind == CAP), "")
+
+
+def _raised(
+    limits: Limits, full: Iterable[Meter], asked: Iterable[Asked | Question]
+) -> dict[str, float]:
+    held_by = holding(asked).partition(":")[0]
+    near = [meter.name for meter in full if meter.share >= WARN_AT]
+    names = [held_by] if held_by in Limits.__struct_fields__ else near
+    caps = {name: getattr(limits, name) for name in names}
+    return {name: max(1, cap * GROW) for name, cap in caps.items() if cap is not None}
