@@ -18,7 +18,7 @@ from midflight.server.verb_route import (
     By,
     Caller,
     Controlled,
-    add_verb,
+    add_verbs,
     answers,
     named,
     note,
@@ -107,18 +107,4 @@ async def converse(
     return as_json(turn)
 
 
-VERBS: Final[dict[str, tuple[str, type[b.Asked]]]] = {
-    "messages": ("send", b.Say),
-    "edit_message": ("edit_message", b.EditMessage),
-    "withdraw_message": ("withdraw_message", b.WithdrawMessage),
-    "overrule": ("overrule", b.Overrule),
-    "heard": ("heard", b.HeardOf),
-    "do_now": ("do_now", b.OneTodo),
-    "reorder": ("reorder", b.Reorder),
-    "remove_todo": ("remove_todo", b.OneTodo),
-    "ask_aside": ("ask_aside", b.Say),
-}
-"""The last part of the path -> the method of ``Control``, and what it takes."""
-
-for _place, (_name, _kind) in VERBS.items():
-    add_verb(router, f"/threads/{{thread}}/{_place}", _name, _kind, b.ThreadId)
+add_verbs(router, "/v1/threads/{thread}/", b.ThreadId)

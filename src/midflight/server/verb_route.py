@@ -13,7 +13,7 @@ from midflight.control import Ack, Control, verbs
 from midflight.kernel.record import Actor
 from midflight.run import Agent
 from midflight.server.access import caller
-from midflight.server.bodies import Asked, IdempotencyKey
+from midflight.server.bodies import BODIES, Asked, IdempotencyKey
 from midflight.server.problems import Problem, as_json
 
 JSON: Final = "application/json"
@@ -82,7 +82,19 @@ def named(request: Request, name: str) -> Agent:
     return agents[name]
 
 
-def add_verb(router: APIRouter, path: str, name: str, kind: type[Asked], target: Any) -> None:
+def add_verbs(router: APIRouter, under: str, target: Any) -> None:
+    """Have all verbs of the table that are asked for under a path, and whose body is in ``BODIES``.
+
+    The router has the others as routes of their own.
+    """
+    for verb in verbs.VERBS.values():
+        for path in verb.paths:
+            if path.startswith(under) and verb.name in BODIES:
+                body = BODIES[verb.name]
+                _add_verb(router, path.removeprefix(router.prefix), verb.name, body, target)
+
+
+def _add_verb(router: APIRouter, path: str, name: str, kind: type[Asked], target: Any) -> None:
     """Have a verb of ``Control`` at a path; the path's parameter says to what it is done."""
 
     async def press(
