@@ -63,7 +63,7 @@ class Talking:
 
     def _concerns(self, line: Line) -> bool:
         """Return whether a line is for this run: not if another run of the thread says it."""
-        said = line.kind.startswith("said") and line.kind != "said: aside"
+        said = line.said not in {"", "aside"}
         return not (self._run and said and line.run != self._run)
 
     def _print(self, lines: Iterable[str]) -> None:

@@ -12,6 +12,11 @@ class Ack(Struct, frozen=True):
     with what was changed meanwhile, and a stop that waits for the end of a step. ``did`` says what
     it has brought about at once, and ``target`` in which run: ``started``, ``paused`` or
     ``redirected``.
+
+    What a front door needs to know of a message beyond those words is in fields of its own:
+    ``phase`` of the run that it goes to, ``doing`` what that run is at, if it works, ``note`` what
+    is said besides how the run stands, ``asks`` what is asked back, and ``kept`` why nothing was
+    begun for it.
     """
 
     run: str
@@ -21,6 +26,11 @@ class Ack(Struct, frozen=True):
     status: str = ""
     did: str = ""
     target: str = ""
+    phase: str = ""
+    doing: str = ""
+    note: str = ""
+    asks: str = ""
+    kept: str = ""
 
 
 class Turn(Struct, frozen=True):

@@ -27,7 +27,7 @@ from midflight.kernel.phases import LIVE, Cause
 from midflight.kernel.preview import preview
 from midflight.kernel.record import Actor, Request
 from midflight.kernel.state import RunState
-from midflight.kernel.status import answer
+from midflight.kernel.status import doing, read_by, status
 from midflight.stores.base import THREAD_PREFIX, Query, View
 from midflight.stores.codec import check_readable
 
@@ -72,8 +72,10 @@ class Messages:
         if hosted and talk.front and not accepted.did:
             await self.record.engine.ensure(talk.front)  # it may have been evicted while it waits
         heard = bool(word) or accepted.did == REDIRECTED
-        said = await self._answer(reads, hosted=hosted, heard=heard)
-        return replace(accepted, status="; ".join(filter(None, [said, accepted.status])))
+        stands = await self._stands(reads, hosted=hosted, heard=heard)
+        note = "; ".join(filter(None, [stands.pop("note", ""), accepted.status]))
+        line = "; ".join(filter(None, [stands.pop("status", ""), note]))
+        return replace(accepted, status=line, note=note, **stands)
 
     async def _live(self, thread: str) -> list[str]:
         """List the runs of a thread that live; children are left out whose parents live too."""
@@ -81,15 +83,22 @@ class Messages:
         alive = {row.journal for row in rows}
         return [row.journal for row in rows if row.parent not in alive]
 
-    async def _answer(self, run: str, *, hosted: bool, heard: bool = False) -> str:
+    async def _stands(self, run: str, *, hosted: bool, heard: bool = False) -> dict[str, str]:
+        """Return the fields of an acknowledgement that tell how the run stands."""
         try:
             state = await self.record.store.load(run) if run else None
         except JournalNotFound:  # it has ended long ago, and was purged
-            return ""
+            return {}
         if not isinstance(state, RunState):
-            return ""
+            return {}
         alone = await is_alone(self.record.store, state)
-        return answer(state, await self.record.store.now(), hosted=hosted, heard=heard, alone=alone)
+        now = await self.record.store.now()
+        return {
+            "status": status(state, now, alone=alone),
+            "note": read_by(state, hosted=hosted, heard=heard),
+            "phase": state.phase,
+            "doing": doing(state, now, alone=alone),
+        }
 
     def telling(self, verb: str, kind: type[Request]) -> Callable[..., Awaitable[Ack]]:
         """Return the handler of a verb over a thread that is one request and nothing else."""
@@ -143,7 +152,8 @@ def _started(
     if talk.host is None or not sent.who.role.steers or not front.is_free(talk, finder(view)):
         return {}
     for switch in view.switches:
-        return {"status": f"stopped by operator {switch.by}, your message is kept"}
+        kept = f"stopped by operator {switch.by}, your message is kept"
+        return {"status": kept, "kept": kept}
     messages = [*front.left_messages(talk, finder(view)), sent]
     front.begin(moves, talk, finder(view), new=new, messages=messages)
     front.take(moves, talk, new, messages)
@@ -211,6 +221,7 @@ def _stopped(
     asks = f"Cancel? {'; '.join(offers)}." if word == "cancel?" else ""
     if asks:
         read = any(state.untrusted for state in working)  # nouns of effects that it has planned
-        told = t.Said(run=target, text=f"Paused. {asks}", kind="cancel?", untrusted=read)
-        moves.add(talk.journal, told)
-    return {"did": "paused", "target": target, "in_flight": tuple(flying), "status": asks}
+        said = t.Said(run=target, text=f"Paused. {asks}", kind="cancel?", untrusted=read)
+        moves.add(talk.journal, said)
+    told = {"in_flight": tuple(flying), "status": asks, "asks": asks}
+    return {"did": "paused", "target": target, **told}

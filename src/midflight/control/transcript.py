@@ -36,6 +36,7 @@ class Line(Struct, frozen=True):
     todo: int = 0
     status: str = ""
     settled: int = 0
+    said: str = ""  # of words that a run has said: their kind, such as text, aside or partial
 
 
 CUT: Final = "cut short"
@@ -107,7 +108,7 @@ class Lines:
 
     def _after_hanging_up(self, new: Line) -> Line:
         """Mark an answer as not heard if it goes on from words on which somebody has hung up."""
-        if new.kind != "said: text" or new.status:
+        if new.said != "text" or new.status:
             return new
         goes_on = False
         for at in self._left.pop(new.run, ()):
@@ -160,9 +161,10 @@ def _line(record: Recorded) -> Line | None:
             by, role = event.who.by, str(event.who.role)
             return Line(*place, "question aside", event.text, by, role, run=event.run)
         case t.Said():
-            return Line(*place, f"said: {event.kind}", event.text, run=event.run)
+            kind = f"said: {event.kind}"
+            return Line(*place, kind, event.text, run=event.run, said=event.kind)
         case t.SpeechHeard() if not event.of:
-            cut = Line(*place, "said: text", event.text, run=event.run, status=CUT)
+            cut = Line(*place, "said: text", event.text, run=event.run, status=CUT, said="text")
             return replace(cut, why=event.how)
         case t.MessageTriaged():
             chose = Line(*place, "choice", run=event.run, message=event.message)

@@ -12,7 +12,7 @@ from midflight.kernel.status import place
 from midflight.terminal.visible import visible
 from midflight.view import RunSheet, StepSheet
 from midflight.view.amounts import cap_words, clock, elapsed, is_near, nearest, spending
-from midflight.view.cap_proposals import CAP, holding
+from midflight.view.cap_proposals import CAP
 from midflight.view.data import Asked, Background
 
 SIGNS: Final = {
@@ -144,11 +144,11 @@ def is_answered(asked: Asked) -> bool:
 
 def at_cap(sheet: RunSheet) -> str:
     """Return how full the cap is that holds the run, or why it holds if it has no meter."""
-    name, _, why = holding(sheet.questions).partition(":")
-    meter = next((meter for meter in sheet.meters if meter.name == name), None)
+    asked = next((one for one in sheet.questions if one.kind == CAP), None)
+    meter = next((meter for meter in sheet.meters if asked and meter.name == asked.cap), None)
     if meter is not None:
         return f"{cap_words(meter, sheet.spent)} used"
-    return why.partition(". ")[0].strip().capitalize() or "All that it may"
+    return (asked.why.capitalize() if asked else "") or "All that it may"
 
 
 def headline(sheet: RunSheet) -> tuple[str, str]:
@@ -166,7 +166,7 @@ def headline(sheet: RunSheet) -> tuple[str, str]:
         case Phase.WAITING:
             return word, _asked(sheet)
         case Phase.CANCELLING:
-            return word, sheet.status.partition(": ")[2].capitalize()
+            return word, sheet.undoing.capitalize()
         case Phase.DONE:
             return word, sheet.result
         case Phase.CANCELLED:
@@ -211,7 +211,7 @@ def _paused(sheet: RunSheet) -> tuple[str, str]:
     if Cause.HUMAN in holds:
         return _with_a_person(sheet)
     if Cause.PARKED in holds and Cause.USER not in holds:
-        return "Parked", sheet.status.removeprefix("parked").strip()
+        return "Parked", sheet.parked_for
     if Cause.STALE in holds and sheet.questions:
         return "Paused", sheet.questions[0].message
     if alive:

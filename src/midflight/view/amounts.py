@@ -101,8 +101,8 @@ def _unit(sheet: RunSheet) -> str:
 
 
 def _noun(name: str, number: float) -> str:
-    words = name.replace("_", " ")
-    return words.removesuffix("s") if number == 1 else words
+    plural = name.replace("_", " ")
+    return plural.removesuffix("s") if number == 1 else plural
 
 
 def _seconds(number: float) -> str:

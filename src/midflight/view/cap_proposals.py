@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from midflight.kernel.events import QuestionOpened
 from midflight.kernel.limits import WARN_AT, Meter, meters
 from midflight.kernel.record import Limits
 from midflight.kernel.state import Question, RunState
-from midflight.view.data import Asked, RunView
+from midflight.view.data import RunView
 
 CAP: Final = "cap"  # the kind of a question that a higher cap answers
 GROW: Final = 2  # a cap that is reached is offered twice as high
@@ -20,12 +21,14 @@ def raised(sheet: RunView) -> dict[str, float]:
     These are the cap that holds the run, or else those that are nearly reached. There are no
     others: a person who sends the form as it is raises what stops the run, and nothing besides.
     """
-    return _raised(sheet.limits, sheet.meters, sheet.questions)
+    held_by = next((one.cap for one in sheet.questions if one.cap), "")
+    return _raised(sheet.limits, sheet.meters, held_by)
 
 
 def raised_of(state: RunState, now: float) -> dict[str, float]:
     """Return the same as ``raised``, for a run without a sheet at hand."""
-    return _raised(state.limits, meters(state, now), state.questions.values())
+    held_by = next((cap_in(one)[0] for one in state.questions.values() if one.kind == CAP), "")
+    return _raised(state.limits, meters(state, now), held_by)
 
 
 def typed(cap: float) -> str:
@@ -33,15 +36,17 @@ def typed(cap: float) -> str:
     return f"{cap:.15g}"
 
 
-def holding(asked: Iterable[Asked | Question]) -> str:
-    """Return the message about the cap that holds the run, which begins with its name; or ""."""
-    return next((one.message for one in asked if one.kind == CAP), "")
+def cap_in(asked: QuestionOpened | Question) -> tuple[str, str]:
+    """Return the name of the cap that a question is about, and why it holds the run.
+
+    A journal has both in one text, as "usd: the cap of 2 is reached. Raise it to go on." This is
+    the only place that takes it apart.
+    """
+    name, _, words = asked.message.partition(":")
+    return name.replace(" ", "_"), words.partition(". ")[0].strip()
 
 
-def _raised(
-    limits: Limits, full: Iterable[Meter], asked: Iterable[Asked | Question]
-) -> dict[str, float]:
-    held_by = holding(asked).partition(":")[0]
+def _raised(limits: Limits, full: Iterable[Meter], held_by: str) -> dict[str, float]:
     near = [meter.name for meter in full if meter.share >= WARN_AT]
     names = [held_by] if held_by in Limits.__struct_fields__ else near
     caps = {name: getattr(limits, name) for name in names}

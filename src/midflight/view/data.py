@@ -46,6 +46,8 @@ class Asked(Struct, frozen=True):
     expires_at: float | None = None
     answerers: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()  # what it is about, whole, as every door shows it
+    cap: str = ""  # the cap that holds the run, if the question is about one
+    why: str = ""  # and why it does
 
 
 class RunView(Struct, frozen=True):
@@ -54,7 +56,8 @@ class RunView(Struct, frozen=True):
     ``meters`` has one entry for each cap that is set, with what calls in flight have reserved.
     ``reads_messages`` says that it is known to read messages while it works; if not, nobody knows.
     ``undriven_since`` is set where the run needs a driver and has none that lives: nothing happens,
-    and its clock stands still.
+    and its clock stands still. ``parked_for`` says what a parked run waits for, ``undoing`` what a
+    run still does that is being cancelled, ``cause`` why one has failed, without the step's name.
     """
 
     run: str
@@ -86,6 +89,9 @@ class RunView(Struct, frozen=True):
     receipt: Receipt
     undriven_since: float | None = None
     reads_messages: bool = False
+    parked_for: str = ""
+    undoing: str = ""
+    cause: str = ""
 
 
 class UnreadMessage(Struct, frozen=True):

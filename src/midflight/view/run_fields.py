@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import msgspec
 
 from midflight.control.descendants import offers
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.limits import meters
+from midflight.kernel.phases import Cause
 from midflight.kernel.preview import NOT_AT_HAND
 from midflight.kernel.reach import Below
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import NULL
 from midflight.kernel.state import Attempt, RunState, Spent
-from midflight.kernel.status import status
+from midflight.kernel.status import status, undoing
 from midflight.kernel.thread import ThreadState
 from midflight.kernel.timing import seconds_in_motion
+from midflight.view.cap_proposals import CAP, cap_in
 from midflight.view.data import Asked, InFlight, UnreadMessage
 from midflight.view.question_form import all_facts
+
+STEP_FAILED: Final = re.compile(r"^StepFailed: step (['\"]).*?\1 failed: ", re.DOTALL)
+"""The beginning of a run's error that names its step. A journal keeps the error as one text."""
 
 
 def accounted(state: RunState, below: Below = NOT_AT_HAND) -> dict[str, Any]:
@@ -59,6 +65,9 @@ def viewed(
         "error": state.error,
         "undriven_since": undriven_since,
         "reads_messages": state.reads_messages,
+        "parked_for": state.parked_for if Cause.PARKED in state.holds else "",
+        "undoing": undoing(state),
+        "cause": STEP_FAILED.sub("", state.error),
     }
 
 
@@ -77,7 +86,10 @@ def _spent(state: RunState, now: float, alone: bool) -> Spent:
 
 def asked(position: int, event: QuestionOpened) -> Asked:
     """A question with its schema, which is in the journal only."""
+    cap, why = cap_in(event) if event.kind == CAP else ("", "")
     return Asked(
+        cap=cap,
+        why=why,
         question=position,
         kind=event.kind,
         message=event.message,

@@ -10,6 +10,11 @@ export interface Ack {
   status: string;
   did: string;
   target: string;
+  phase: string;
+  doing: string;
+  note: string;
+  asks: string;
+  kept: string;
 }
 
 /** An agent that can be started. */
@@ -34,6 +39,8 @@ export interface Asked {
   expires_at: number | null;
   answerers: Array<string>;
   facts: Array<[string, string]>;
+  cap: string;
+  why: string;
 }
 
 /** A run that this one has begun. ``status`` is how it stands, in one line. */
@@ -134,6 +141,7 @@ export interface Line {
   todo: number;
   status: string;
   settled: number;
+  said: string;
 }
 
 /** Something on the timeline that is no step. */
@@ -317,6 +325,9 @@ export interface RunSheet {
   receipt: Receipt;
   undriven_since: number | null;
   reads_messages: boolean;
+  parked_for: string;
+  undoing: string;
+  cause: string;
   position: number;
   moving_since: number | null;
   steps: Array<StepSheet>;
@@ -363,6 +374,9 @@ export interface RunView {
   receipt: Receipt;
   undriven_since: number | null;
   reads_messages: boolean;
+  parked_for: string;
+  undoing: string;
+  cause: string;
 }
 
 /** The server itself: its version, and the kind of store behind it. */
