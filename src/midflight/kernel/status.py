@@ -10,7 +10,7 @@ from midflight.kernel.receipt import UNDO_ASKED
 from midflight.kernel.state import NOT_SEEN, Attempt, RunState
 from midflight.kernel.timing import alone_from, seconds_in_motion
 
-WIDTH: Final = 120
+STATUS_WIDTH: Final = 120
 WORKING: Final = "working: "
 HELD: Final = {
     Cause.USER: "paused",
@@ -39,14 +39,14 @@ def status(state: RunState, now: float, *, alone: bool = False) -> str:
     line = _line(state, now, alone)
     if alone:
         line = f"{NOBODY}, for {_span(now - alone_from(state))} now; it was {line}"
-    return _cut(line, WIDTH)
+    return _cut(line, STATUS_WIDTH)
 
 
 def doing(state: RunState, now: float, *, alone: bool = False) -> str:
     """Return what a run is at, for example ``Score churn, step 3 of 5, 2:10``; "" if at nothing."""
     if alone or state.phase is not Phase.RUNNING:
         return ""
-    return _cut(_doing(state, now, alone), WIDTH - len(WORKING))
+    return _cut(_doing(state, now, alone), STATUS_WIDTH - len(WORKING))
 
 
 def undoing(state: RunState) -> str:
