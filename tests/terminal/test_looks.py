@@ -13,7 +13,7 @@ from midflight.kernel.limits import Meter
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits
 from midflight.terminal import looks
-from midflight.view import WORDS, RunBook, RunSheet
+from midflight.view import WORDS, RunBook, RunSheet, control_bar
 from midflight.view.data import Asked, Background
 from midflight.view.run_fields import asked as view_of_question
 
@@ -61,12 +61,14 @@ def test_no_two_states_of_a_step_share_a_sign() -> None:
     ],
 )
 def test_who_writes_is_told_when_it_is_read(phase: Phase, reads: bool, says: str) -> None:
-    assert looks.read_when(a_sheet(phase=phase, reads_messages=reads), converses=False) == says
+    assert (
+        control_bar.read_when(a_sheet(phase=phase, reads_messages=reads), converses=False) == says
+    )
 
 
 def test_who_writes_where_an_agent_converses_starts_the_next_run_after_its_end() -> None:
     sheet = a_sheet(phase=Phase.DONE, reads_messages=True)
-    assert looks.read_when(sheet, converses=True) == "starts the next run"
+    assert control_bar.read_when(sheet, converses=True) == "starts the next run"
 
 
 @pytest.mark.parametrize(

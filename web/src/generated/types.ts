@@ -540,3 +540,8 @@ export type StepStatus = "queued" | "running" | "paused" | "waiting" | "done" | 
 
 /** The name of an entry in a journal. */
 export type EventName = "agent.said" | "aside.asked" | "attempt.settled" | "attempt.started" | "cancel.requested" | "child.settled" | "child.spawned" | "choice.overruled" | "driver.claimed" | "driver.released" | "driver.revoked" | "effect.stop_requested" | "front.changed" | "guard.set" | "hold.lifted" | "hold.placed" | "inbox.opened" | "limits.raised" | "message.edited" | "message.sent" | "message.triaged" | "message.withdrawn" | "messages.taken" | "notice.given" | "outcome.late" | "pause.requested" | "plan.set" | "question.answered" | "question.closed" | "question.opened" | "records.dropped" | "redirect.delivered" | "redirect.requested" | "resume.requested" | "run.created" | "run.entered" | "run.finished" | "run.handed_back" | "run.killed" | "run.paused" | "run.recovered" | "run.spoke" | "run.taken_over" | "speech.heard" | "state.saved" | "step.left" | "step.reused" | "step.settled" | "text.streamed" | "thread.created" | "timer.cleared" | "timer.set" | "todo.added" | "todo.dropped" | "todo.removed" | "todo.taken" | "todo.wanted" | "todos.reordered" | "undo.requested" | "undo.settled" | "undo.started" | "usage.spent" | "wait.began" | "wait.ended" | "window.opened" | "work.saved";
+
+/** The words for the phases of a run, as every front door has them. */
+export const PHASE_WORDS: Record<Phase, string> = { queued: "Queued", running: "Running", pausing: "Pausing", paused: "Paused", waiting: "Waiting for you", cancelling: "Cancelling", done: "Done", failed: "Failed", cancelled: "Cancelled", killed: "Stopped by an operator" };
+export const UNDRIVEN_WORD = "Nobody drives this";
+export const DELETED_WORD = "Deleted";

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from kernel.journals import Run
 from midflight.kernel.phases import Phase
-from midflight.terminal.slots import slots
 from midflight.view import RunBook, RunSheet
+from midflight.view.control_bar import slots
 from midflight.view.data import ForkFrom
 
 
