@@ -255,8 +255,8 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "crash: what a lost worker may still do is counted by the store's clock",
         EXECUTOR + "drive.py",
-        "        before = max(0.0, stamped - moment.at) if moment.heard <= read else 0.0",
-        "        before = max(0.0, self.clock() - moment.at) if moment.heard <= read else 0.0",
+        "max(0.0, stamped - moment.at - moved)",
+        "max(0.0, self.clock() - moment.at - moved)",
         ("tests/scenarios/test_lost_worker.py",),
     ),
     Mutant(

@@ -13,10 +13,12 @@ import pytest
 from midflight.stores.base import Store
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "midflight"
-CLIENT = SOURCE / "executor" / "journal_client.py"
-MODULES = sorted(path for path in (SOURCE / "executor").glob("*.py") if path != CLIENT)
-CREW = SOURCE / "engines" / "crew.py"
+(CLIENT,) = SOURCE.rglob("journal_client.py")
+(CREW,) = SOURCE.rglob("crew.py")
+MODULES = sorted(path for path in CLIENT.parent.rglob("*.py") if path != CLIENT)
+ENGINES = sorted(CREW.parent.rglob("*.py"))
 VERBS = {name for name in vars(Store) if not name.startswith("_")}
+PATIENT = {"journals", "log"}  # the client, and the logbook of a driver that writes through it
 
 
 def ways_to_the_store(path: Path) -> list[str]:
@@ -38,6 +40,40 @@ def ways_to_the_store(path: Path) -> list[str]:
             case _:
                 pass
     return found
+
+
+def impatient_writes(source: str) -> list[str]:
+    """What writes to a store by whatever name: only the client and the logbook may be asked to.
+
+    A list has ``append`` too, but nobody awaits it.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Await(value=ast.Call(func=ast.Attribute(attr="append", value=asked))):
+                pass
+            case ast.Attribute(attr="submit", value=asked):
+                pass
+            case _:
+                continue
+        if ast.unparse(asked).rpartition(".")[2].lstrip("_") not in PATIENT:
+            found.append(ast.unparse(node))
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES + ENGINES, ids=lambda path: path.stem)
+def test_who_drives_writes_to_no_store_by_any_name(path: Path) -> None:
+    """A sweep has no run that could fail: it hands the store on, and looks again later."""
+    found = impatient_writes(path.read_text(encoding="utf-8"))
+
+    assert found == (["self._store.submit"] if path.stem == "sweep" else [])
+
+
+@pytest.mark.parametrize(
+    "source", ["await kept.append(x)", "await self._s.submit(x)", "later(lambda: kept.submit(x))"]
+)
+def test_a_write_under_another_name_is_found(source: str) -> None:
+    assert len(impatient_writes(f"async def f(): {source}")) == 1
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

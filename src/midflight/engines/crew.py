@@ -37,6 +37,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
+from midflight.stores.clock_steps import is_due
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 from midflight.tools.supervised import outlived
@@ -290,10 +291,12 @@ class Crew:
             log.warning("What ended late could not be put on record", extra=about)
 
     async def _claim(self, journals: JournalClient, row: Row) -> bool:
+        steps = (await journals.clock_of(row.journal)).steps
+
         def claimed(view: View) -> Draft:
             state = view.states[row.journal]
             assert isinstance(state, RunState)
-            due = state.due_at is not None and state.due_at <= view.now
+            due = is_due(steps, state.due_at, state.head, view.now)
             due &= state.phase is not Phase.PAUSED  # time alone moves no run that is held
             talk = view.states.get(row.thread)
             due |= isinstance(talk, ThreadState) and is_spoken_to(talk, state)

@@ -145,6 +145,7 @@ async def _begin(step: Step) -> int | None:
     await step.may_start()
     if not await permitted(step):
         return None
+    _ = step.reserved  # of arguments that a person may have edited; it may fail, a decision may not
     written = await driver.log.decide(partial(_start_events, step))
     if not written:
         return None

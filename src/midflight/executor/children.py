@@ -137,14 +137,14 @@ async def spawn(
     if not known:
         driver.watch_child(child, 0)
         await driver.ensure(child)
-    elif child not in driver.log.state.children:
-        await _adopt(driver, child)
+    else:
+        await adopt(driver, child)
     return Child(driver, child)
 
 
-async def _adopt(driver: Driver, child: str) -> None:
+async def adopt(driver: Driver, child: str) -> None:
     """A fork waits for a child of the run before it, and answers for nothing that it does."""
-    if child not in driver.replay.children_ended:
+    if child not in driver.replay.children_ended and child not in driver.log.state.children:
         row = await driver.journals.row(child)
         driver.watch_child(child, row.head)
         if row.phase in ENDS:

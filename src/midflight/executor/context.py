@@ -14,7 +14,7 @@ import anyio
 from msgspec import Raw
 
 from midflight.errors import InvalidRequest, StepFailed
-from midflight.executor import children, given, values
+from midflight.executor import children, given, offspring, values
 from midflight.executor.bound import step_identity
 from midflight.executor.calls import refuse_inside_a_step
 from midflight.executor.drive import Driver
@@ -188,6 +188,10 @@ class RunContext(People):
         digest = self._digest_of_child(brief, stored)
         what = self._what(key, f"spawn:{called}:{digest}")
         async with self._turn(what, f"spawn {called}") as (step, course):
+            wanted = offspring.Wanted(step, called, brief, stored, course)
+            if taken := await offspring.child_instead(self._driver, wanted):
+                await children.adopt(self._driver, taken)
+                return children.Child(self._driver, taken)
             return await children.spawn(
                 self._driver, step, agent, brief, given=stored, limits=limits, course=course
             )

@@ -63,9 +63,12 @@ class Changed(Struct, frozen=True):
         return f"Step {self.name} has other arguments than before{which}"
 
 
-def difference(driver: Driver, missing: Sequence[str]) -> Difference:
-    """Compare what the function waits for with what it has ``missing`` from its record."""
-    effects = [found for step in missing for found in own(driver, step)]
+def difference(driver: Driver, missing: Sequence[str], below: Sequence[Done]) -> Difference:
+    """Compare what the function waits for with what it has ``missing`` from its record.
+
+    ``below`` is what background runs among that have done.
+    """
+    effects = [*(found for step in missing for found in own(driver, step)), *below]
     waiting = sorted(driver.working.steps, key=lambda step: step.name)
     left = [one for one in effects if one.step not in driver.working.calls]
     repeated = _repeated(waiting, left)

@@ -42,7 +42,7 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import NULL, Earlier, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.run import Agent
-from midflight.stores.base import PAGE, Draft, Lease, Submit, View, Watch
+from midflight.stores.base import PAGE, Draft, JournalClock, Lease, Submit, View, Watch
 
 Ensure = Callable[[str], Awaitable[None]]
 Afterwards = Callable[..., None]
@@ -62,10 +62,11 @@ class Driver:
     """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     __slots__ = (
-        "_catching_up", "_context_type", "_heard_at", "_leaving", "_moving", "_read_at",
-        "_rested", "_watch", "afterwards", "agent", "alarms", "attention", "begun_for", "clock",
-        "course", "draining", "ensure", "epoch", "function", "gate", "guards", "helpers", "ids",
-        "input", "journals", "last_words", "lease", "line", "log", "looked_up", "over",
+        "_catching_up", "_clock_then", "_context_type", "_heard_at", "_leaving", "_moving",
+        "_read_at", "_rested", "_watch", "afterwards", "agent", "alarms", "attention", "begun_for",
+        "below",
+        "clock", "course", "draining", "ensure", "epoch", "function", "gate", "guards", "helpers",
+        "ids", "input", "journals", "last_words", "lease", "line", "log", "looked_up", "over",
         "questions", "repeating", "replay", "restored", "source_gone", "tasks", "thread_read",
         "workdir", "working",
     )  # fmt: skip
@@ -114,15 +115,15 @@ class Driver:
         self.thread_read = 0  # how far the thread is known to hold nothing unread
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
         self.line: list[Done] | None = None  # effects of the runs before a fork, once they are read
+        self.below: dict[str, tuple[RunState, list[Done]]] = {}  # background runs that were read
         self.repeating: set[Earlier] = set()  # effects that a step at work may take over
         self.function = AgentCall(self)
         self.over = False  # nothing is left to do here
-        self._rested = False
-        self.draining = False
         self._watch: Watch
-        self._read_at = self._heard_at = (state.at, steady())
+        self._clock_then, self._read_at = JournalClock(), (state.at, steady())
+        self._heard_at = self._read_at
         self._moving: Moment | None = None  # when the run began to move as it does now
-        self._catching_up = self._leaving = False
+        self._catching_up = self._leaving = self._rested = self.draining = False
         self._context_type = RunContext
         self.log.heard.append(self._hear)
 
@@ -143,11 +144,14 @@ class Driver:
         """Return how many seconds ago something came on record, however clocks were set since.
 
         An event that this driver heard as it happened is measured by the steady clock. An event
-        from before is as old as the store's clock says, which nobody can know better.
+        from before is as old as the store's clock says, less the steps of that clock which were
+        seen since.
         """
         stamped, read = self._read_at
-        before = max(0.0, stamped - moment.at) if moment.heard <= read else 0.0
-        return steady() - moment.heard + before
+        if moment.heard > read:
+            return steady() - moment.heard
+        moved = self._clock_then.moved(moment.position)
+        return steady() - moment.heard + max(0.0, stamped - moment.at - moved)
 
     def left_of(self, moment: Moment, until: float) -> float:
         """Return the seconds left of a wait that was put on record then, to last ``until``."""
@@ -219,7 +223,9 @@ class Driver:
         """Drive until the run ends, rests for long, or is not ours any more."""
         try:
             await self._read()
-            self._read_at = self._heard_at = (self.log.state.at, steady())
+            self._heard_at = (self.log.state.at, steady())
+            self._clock_then = then = await self.journals.clock_of(self.run)
+            self._read_at = (self.log.state.at if then.now is None else then.now, steady())
             if self.log.state.driver == self.lease.driver:
                 self.epoch = self.log.state.epoch
                 async with self.journals.watch({self.run: self.log.state.head}) as watch:
@@ -294,7 +300,7 @@ class Driver:
         if moving_since is None:
             self._moving = None
         elif self._moving is None or self._moving.at != moving_since:
-            self._moving = Moment(moving_since, steady())
+            self._moving = Moment(moving_since, steady(), record.position)
         if type(record.event) in BULK:
             return  # most of a journal, and none of it is for us
         rested, self._rested = self._rested, self.log.state.phase is Phase.PAUSED

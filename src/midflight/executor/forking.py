@@ -18,6 +18,7 @@ from midflight.executor.caps import give_notice
 from midflight.executor.details import attempt_in_words
 from midflight.executor.doubt import choice_of
 from midflight.executor.heard import Answered
+from midflight.executor.line import spawn_of, tree_of
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.fold import advance
@@ -183,10 +184,11 @@ async def settle_with_the_past(driver: Driver) -> None:
     taken = set(_taken_over(then))
     later = [a for p, a in old.effects.items() if a.can_be_undone and p not in taken]
     unwanted: dict[int, Actor] = {}
+    did = [(effect, await _deed(driver, effect)) for effect in later]
     async with anyio.create_task_group() as asking:
-        for effect in later:
-            if not effect.child:
-                asking.start_soon(_undo_or_keep, driver, effect, unwanted)
+        for effect, deed in did:
+            if deed:
+                asking.start_soon(_undo_or_keep, driver, effect, deed, unwanted)
     if unwanted:
         await _undo(driver, unwanted)
 
@@ -207,9 +209,19 @@ async def _take_guards(driver: Driver, then: RunState) -> None:
         driver.guards.look_again()
 
 
-async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Actor]) -> None:
+async def _deed(driver: Driver, effect: Attempt) -> str:
+    """Return what was done, in words; nothing of a background run with nothing to be undone."""
+    if not effect.child:
+        return effect.label
+    tree = await tree_of(driver, spawn_of(effect, driver.log.state.fork_of))
+    return f"{effect.label} ({tree.words})" if tree.can_be_undone else ""
+
+
+async def _undo_or_keep(
+    driver: Driver, effect: Attempt, deed: str, unwanted: dict[int, Actor]
+) -> None:
     step = f"inherited:{effect.position}"
-    did = f"The run that this is a fork of went on and did: {effect.label}."
+    did = f"The run that this is a fork of went on and did: {deed}."
     text = f"{did} Undo it or keep it?"
     begun = (await driver.journals.read(driver.log.state.fork_of, effect.position - 1, 1))[0].event
     shown = attempt_in_words(begun) if isinstance(begun, e.AttemptStarted) else {}

@@ -47,6 +47,7 @@ class Moment(Struct, frozen=True, gc=False):
 
     at: float
     heard: float
+    position: int
 
 
 class Answered(Struct, frozen=True):
@@ -165,7 +166,7 @@ class Heard:
                 self.records[event.step] = Record(position, found.at, "")
             case e.TimerSet():
                 self.timers[event.name] = self.timers.get(event.name, 0) + 1
-                self.set_at[event.name] = Moment(found.at, steady())
+                self.set_at[event.name] = Moment(found.at, steady(), position)
             case e.MessagesTaken():
                 self.taken[event.step] = event
                 self.records[event.step] = Record(position, found.at, "")
@@ -277,7 +278,7 @@ class Heard:
             case e.QuestionOpened():
                 self.asked[found.position] = event
                 if event.expires_at is not None:
-                    self.asked_at[found.position] = Moment(found.at, steady())
+                    self.asked_at[found.position] = Moment(found.at, steady(), found.position)
                 if event.kind == "stale":
                     self.stale_question = found.position
                 if event.step:
@@ -306,7 +307,7 @@ class Heard:
         if done:
             self.outcomes[begun.position] = record
         if event.outcome is Outcome.UNKNOWN:
-            self.unknown_at[begun.position] = Moment(found.at, steady())
+            self.unknown_at[begun.position] = Moment(found.at, steady(), found.position)
         if step in self.records:
             return
         self._doubts.pop(step, None)

@@ -22,7 +22,7 @@ from msgspec import Raw
 from midflight.executor import values
 from midflight.executor.details import call_in_words
 from midflight.executor.doubt import choice_of
-from midflight.executor.line import Done, done_in_line, own
+from midflight.executor.line import Done, done_below, done_in_line, own, own_spawns
 from midflight.executor.recording import record
 from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
@@ -73,14 +73,22 @@ async def _the_same(step: Step) -> Done | None:
     candidates = [
         *(found for left in replay.left_over for found in own(driver, left)),
         *await done_in_line(driver),
+        *await done_below(driver, await spawns_before(driver)),
     ]
     same = [found for found in candidates if found.is_same(step)]
     if name in replay.questions:
-        about = _about(driver, replay.questions[name])
+        about = about_effect(driver, replay.questions[name])
         return next((found for found in same if found.place == about), None)
-    asked_about = {*driver.repeating, *_decided(driver)}
+    asked_about = {*driver.repeating, *decided(driver)}
     left = [one for one in same if one.place not in asked_about and not _counts(driver, one)]
     return min(left, key=lambda found: found.step != step.identity, default=None)
+
+
+async def spawns_before(driver: Driver) -> list[Done]:
+    """Return the spawns that the function has not asked for, of this run and of a fork's line."""
+    mine = own_spawns(driver, list(driver.replay.left_over))
+    before = [found for found in await done_in_line(driver) if not found.tool]
+    return [found for found in (*mine, *before) if not _counts(driver, found)]
 
 
 def _counts(driver: Driver, found: Done) -> bool:
@@ -89,12 +97,12 @@ def _counts(driver: Driver, found: Done) -> bool:
     return by is not None and by not in driver.replay.left_over
 
 
-def _decided(driver: Driver) -> dict[Earlier, str]:
+def decided(driver: Driver) -> dict[Earlier, str]:
     """Effects that a person was asked about since the code or the brief changed, and the answer."""
     replay = driver.replay
     since = max(replay.redirected_at, replay.stale_question or 0)
     return {
-        _about(driver, question): str(values.decode(answer.payload))
+        about_effect(driver, question): str(values.decode(answer.payload))
         for question, asked in replay.asked.items()
         if asked.kind == REPEAT
         and question > since
@@ -103,7 +111,8 @@ def _decided(driver: Driver) -> dict[Earlier, str]:
     }
 
 
-def _about(driver: Driver, question: int) -> Earlier:
+def about_effect(driver: Driver, question: int) -> Earlier:
+    """Return the effect that a question of this kind is about."""
     schema = msgspec.json.decode(driver.replay.asked[question].schema)
     return msgspec.convert(schema["x-about"], Earlier)
 
@@ -146,9 +155,15 @@ def _known_choice(step: Step, found: Done) -> str:
     driver = step.driver
     if found.outcome is not Outcome.DONE or not found.is_surely_same(step):
         return ""
-    if not found.place.run and found.step in driver.replay.entry.counting:
+    mine = not found.place.run or found.child
+    if mine and found.step in driver.replay.entry.counting:
         return TAKE_OVER
-    return next((said for said in reversed(_decided(driver).values()) if said.endswith(ALL)), "")
+    return for_all(driver)
+
+
+def for_all(driver: Driver) -> str:
+    """Return a person's last choice that was for all of them; empty if there is none."""
+    return next((said for said in reversed(decided(driver).values()) if said.endswith(ALL)), "")
 
 
 def _question(step: Step, found: Done) -> str:

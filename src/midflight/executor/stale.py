@@ -16,6 +16,7 @@ from midflight.executor import foreign, values
 from midflight.executor.difference import difference
 from midflight.executor.forking import fork_and_stop
 from midflight.executor.heard import Answered
+from midflight.executor.line import done_below, own_spawns
 from midflight.executor.repeats import TAKE_OVER
 from midflight.guards import Age
 from midflight.kernel import events as e
@@ -64,7 +65,8 @@ async def hold_for_code(driver: Driver, left: Collection[str] = ()) -> None:
     if await driver.guards.hold_if_changed():
         return
     missing = [*driver.replay.missing(), *left]
-    found = difference(driver, missing)
+    below = await done_below(driver, own_spawns(driver, missing))
+    found = difference(driver, missing, below)
     at = min((driver.replay.began_at(step) for step in missing), default=driver.log.state.head)
     choices = {TAKE_OVER: TAKEN_OVER, **CHOICES} if found.effects else CHOICES
     about = {"steps": missing, "fork_at": at}

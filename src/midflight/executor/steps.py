@@ -14,11 +14,12 @@ import anyio
 from msgspec import Raw
 
 from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
-from midflight.executor import attempts
+from midflight.executor import attempts, foreign
 from midflight.executor.calls import Call, Ending
 from midflight.executor.caps import NOTHING, within_caps
 from midflight.executor.heard import Answered
 from midflight.executor.helping import call_apart
+from midflight.executor.recording import record
 from midflight.executor.speech import Speech
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect
@@ -51,13 +52,18 @@ class LeftBehind(Exception):
         super().__init__("left behind")
 
 
+class NotReserved(Exception):
+    """Raised when a tool's ``reserves`` has raised something: the step has failed."""
+
+
 class Step:
     """A step that is being done."""
 
     __slots__ = (
-        "_asking", "_before", "_idle", "_questions", "_refreshing", "_resting", "_since", "args",
-        "asked", "attempt", "begins_at", "call", "course", "driver", "future", "given", "identity",
-        "intact", "kwargs", "name", "speech", "tool", "unwanted", "wait_at_least", "wanted",
+        "_asking", "_before", "_idle", "_questions", "_refreshing", "_reserved", "_resting",
+        "_since", "args", "asked", "attempt", "begins_at", "call", "course", "driver", "future",
+        "given", "identity", "intact", "kwargs", "name", "speech", "tool", "unwanted",
+        "wait_at_least", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +95,7 @@ class Step:
         self.speech = Speech(self)
         self._before = driver.replay.records.get(identity)  # of an earlier course, if at all
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
+        self._reserved: tuple[Raw, Usage] | None = None  # and the arguments that it is for
         self.unwanted = False
         self.intact: dict[str, str] = {}  # how guards looked just before it began
         self._resting = True
@@ -105,7 +112,12 @@ class Step:
     @property
     def label(self) -> str:
         """The words that a person has for this one, with its arguments as they are now."""
-        return label_of(self.tool, self.name, self.args, self.kwargs)
+        of_it = partial(label_of, self.tool, self.name, self.args, self.kwargs)
+        try:
+            made = foreign.answered(of_it)
+        except Exception:  # noqa: BLE001 - a label that cannot be made must not fail the step
+            made = of_it(declared=False)
+        return foreign.text(made)
 
     @property
     def shown(self) -> Raw:
@@ -119,12 +131,19 @@ class Step:
 
     @property
     def reserved(self) -> Usage:
-        """The amount that it may spend, as its tool says."""
-        if self.tool.reserves is None:
+        """The amount that it may spend, as its tool says; asked once for the same arguments."""
+        reserves = self.tool.reserves
+        if reserves is None:
             return NOTHING
-        usage = self.tool.reserves(*self.args, **self.kwargs)
-        check_usage(usage, f"reserves= of {self.tool.name}")
-        return usage
+        if self._reserved is None or self._reserved[0] is not self.given:
+            what = f"reserves= of {self.tool.name}"
+            try:
+                usage = foreign.answered(partial(reserves, *self.args, **self.kwargs))
+            except Exception as error:
+                raise NotReserved(f"{what} failed: {foreign.words(error)}") from error
+            check_usage(usage, what)
+            self._reserved = self.given, usage
+        return self._reserved[1]
 
     @property
     def resting(self) -> bool:
@@ -173,7 +192,7 @@ class Step:
         ``left`` is how its tool ended where that had to be left behind, in another task.
         """
         try:
-            result = await attempts.perform(self, left)
+            result = await self._perform(left)
             self._hear()
         except LeftBehind as behind:
             self.driver.begin(self.perform, behind.ending)
@@ -194,6 +213,12 @@ class Step:
             if not self.future.done():
                 self.future.set_result(result)
         self._be_over()
+
+    async def _perform(self, left: Ending | None) -> Raw:
+        try:
+            return await attempts.perform(self, left)
+        except NotReserved as failed:
+            return await record(self, NULL, str(failed), cause=failed.__cause__)
 
     def _be_over(self) -> None:
         self.call = None  # all know us: or each step would be left to the collector
@@ -252,6 +277,7 @@ class Step:
             driver.course.raise_if_told(self.course)
             if self.unwanted:
                 raise NotWaitedFor
+            _ = self.reserved  # others count it from here on, and must not fail for it
             if await within_caps(driver, self):
                 return
 
