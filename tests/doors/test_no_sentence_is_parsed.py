@@ -49,6 +49,8 @@ def parsed(tree: ast.AST) -> Iterator[str]:
             case ast.Compare(left=ast.Constant(value=str()), ops=[ast.In()], comparators=[whole]):
                 if name_of(whole) in SENTENCES:
                     yield f"{node.lineno}: {ast.unparse(node)}"
+            case _:
+                pass
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
