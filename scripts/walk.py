@@ -36,7 +36,7 @@ from midflight import Client, Run, RunHandle, agent, tool
 from midflight.control import Control
 from midflight.engines import watchdog
 from midflight.kernel.record import Actor
-from midflight.stores import sqlite, sqlite_writer
+from midflight.stores.sqlite import sqlite_news, sqlite_store, sqlite_writer
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.room import RoomSink
 from midflight.voice.seams import FRAME, WIDTH, Chunk, Heard
@@ -239,8 +239,8 @@ class Stage:
 
 
 TIMERS: Final = (
-    (sqlite, "POLL_S"),  # looks for what other processes have appended
-    (sqlite, "MIND_S"),  # looks whether the file is still the store
+    (sqlite_news, "POLL_S"),  # looks for what other processes have appended
+    (sqlite_store, "MIND_S"),  # looks whether the file is still the store
     (watchdog, "ASK_S"),  # looks whether the loop turns
     (sqlite_writer, "SLOW_S"),  # a commit that takes longer gives the next ones to a thread
 )
@@ -262,7 +262,7 @@ async def on_stage() -> AsyncIterator[Stage]:
         async with midflight.open(path, agents=[stepper, reader], workdir=folder) as client:
             file = sqlite3.connect(path, isolation_level=None)
             yield Stage(client, file)
-        file.close()  # not before the store: see stores/descriptors.py
+        file.close()  # not before the store: see stores/sqlite/descriptors.py
 
 
 async def step(stage: Stage) -> Walk:

@@ -21,7 +21,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Phase
 from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, Step, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tools.base import tool
 from scenarios.conftest import Open
 from scenarios.hours import Hours

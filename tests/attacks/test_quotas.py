@@ -21,9 +21,9 @@ from midflight.server.live_index import Index
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter, Quotas
 from midflight.server.streaming import Pace, Streams
-from midflight.stores.base import Query, Row
 from midflight.stores.memory import MemoryStore
-from midflight.stores.subscription import READ_FIRST, weight
+from midflight.stores.protocol import Query, Row
+from midflight.stores.watch.subscription import READ_FIRST, weight
 from midflight.view import RunBook
 from scenarios.conftest import Open
 from server.house import PATIENT, opened

@@ -27,7 +27,7 @@ from midflight.engines.local import LocalEngine
 from midflight.inputs import Ids
 from midflight.kernel.record import Actor, Limits
 from midflight.run import Run, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tui.slash import SLASH, Order
 from midflight.view import RunBook
 

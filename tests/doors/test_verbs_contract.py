@@ -38,8 +38,8 @@ from midflight.kernel.phases import Role, rank
 from midflight.kernel.record import Actor
 from midflight.server import routes_events, routes_house, routes_runs, routes_threads
 from midflight.server.bodies import BODIES
+from midflight.stores.factory import open_store
 from midflight.stores.memory import MemoryStore
-from midflight.stores.opening import open_store
 from midflight.tui.slash import SLASH
 from server.house import opened
 

@@ -14,7 +14,7 @@ from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Delta, Query
+from midflight.stores.protocol import Delta, Query
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from remote.doors import DOORS, through

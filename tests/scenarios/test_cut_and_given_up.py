@@ -14,7 +14,7 @@ from midflight.executor import undo
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.run import Run, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tools.base import Done, EffectRecord, NotDone, tool
 from scenarios.conftest import Open
 from scenarios.hours import Hours

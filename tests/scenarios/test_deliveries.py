@@ -9,7 +9,7 @@ from midflight.control.ack import Ack
 from midflight.errors import JournalNotFound
 from midflight.kernel.state import Delivery
 from midflight.run import Run
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from scenarios.chat import ANN, Model, clerk, until_chosen, until_thread
 from scenarios.conftest import Open
 from scenarios.stage import Stage

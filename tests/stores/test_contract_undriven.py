@@ -17,7 +17,7 @@ from midflight.server.agui_state import snapshot
 from midflight.server.live import Live, Lives
 from midflight.server.live_index import Index
 from midflight.server.views import view_of
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.terminal import looks
 from midflight.view import RunBook, RunSheet
 from midflight.view.amounts import elapsed

@@ -14,8 +14,8 @@ from kernel.journals import ANN, Run
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Cause, Effect, Outcome
 from midflight.kernel.record import Earlier
-from midflight.stores.base import Row
-from midflight.stores.plan import summary
+from midflight.stores.commit import summary
+from midflight.stores.protocol import Row
 from midflight.terminal import looks
 from midflight.view import WORDS, RunBook, RunSheet, patch
 from view.patching import patched

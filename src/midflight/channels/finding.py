@@ -11,8 +11,8 @@ from midflight.errors import InvalidRequest, MidflightError
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.status import status
 from midflight.kernel.thread import ThreadState
-from midflight.stores.base import Query
-from midflight.stores.waiting import question_at, thread_if_any
+from midflight.stores.lookup import question_at, thread_if_any
+from midflight.stores.protocol import Query
 from midflight.view.summaries import short
 
 RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means

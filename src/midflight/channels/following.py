@@ -21,7 +21,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.phases import LIVE
 from midflight.kernel.record import Recorded
 from midflight.kernel.status import place
-from midflight.stores.base import LiveWatch, Query
+from midflight.stores.protocol import LiveWatch, Query
 from midflight.view import RunBook, ThreadBook
 from midflight.view.run_fields import asked as asked_of
 from midflight.view.summaries import short

@@ -21,7 +21,7 @@ from midflight.kernel.diff import one_line
 from midflight.kernel.events import ResumeRequested, StepSettled
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from midflight.terminal import looks
 from midflight.view import RunBook, RunSheet, StepSheet, ThreadBook
 from midflight.view.cap_proposals import CAP

@@ -13,7 +13,7 @@ from midflight.cli.printing import STYLES, console, print, print_json
 from midflight.cli.talking import talk_of
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Phase
-from midflight.stores.base import PAGE, Query, Row
+from midflight.stores.protocol import PAGE, Query, Row
 from midflight.terminal import looks
 from midflight.terminal.folding import folded, more
 from midflight.terminal.talk import SAID, told

@@ -15,7 +15,7 @@ from midflight.cli.talk import To, say
 from midflight.cli.talking import Talking, talk_of
 from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.kernel.record import Recorded
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from midflight.terminal.looks import indented, one_line
 from midflight.view import ThreadSheet
 

@@ -27,8 +27,8 @@ from midflight.kernel.state import Delivery, RunState
 from midflight.kernel.thread import Todo
 from midflight.kernel.timing import needs_driver, undriven_since
 from midflight.run import Agent
-from midflight.stores.base import Killing, Query, Row
-from midflight.stores.waiting import Journals, run_state, until, without_person
+from midflight.stores.lookup import Journals, run_state, until, without_person
+from midflight.stores.protocol import Killing, Query, Row
 
 ROWS: Final = 500  # a page of them
 

@@ -19,7 +19,7 @@ from midflight.kernel.decide import ASIDE, refuse_if_stopped
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
-from midflight.stores.base import THREAD_PREFIX, View
+from midflight.stores.protocol import THREAD_PREFIX, View
 
 TAIL: Final = 20  # lines of the conversation that a side question is answered from
 

@@ -8,7 +8,7 @@ from midflight.control.recorder import Recorder
 from midflight.errors import InvalidRequest
 from midflight.executor.front import look_after
 from midflight.kernel.record import Actor
-from midflight.stores.base import Killing
+from midflight.stores.protocol import Killing
 
 
 class KillSwitch:

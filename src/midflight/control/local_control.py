@@ -41,9 +41,9 @@ from midflight.kernel.record import Actor
 from midflight.kernel.state import Delivery, RunState
 from midflight.overriding import override
 from midflight.run import Agent
-from midflight.stores.base import THREAD_PREFIX, LiveWatch, Row, Store, Watch
-from midflight.stores.opening import open_store
-from midflight.stores.waiting import end_of, result_of
+from midflight.stores.factory import open_store
+from midflight.stores.lookup import end_of, result_of
+from midflight.stores.protocol import THREAD_PREFIX, LiveWatch, Row, Store, Watch
 
 LIBRARY: Final = Actor(by="library")
 

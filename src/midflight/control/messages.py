@@ -28,8 +28,8 @@ from midflight.kernel.preview import preview
 from midflight.kernel.record import Actor, Request
 from midflight.kernel.state import RunState
 from midflight.kernel.status import doing, read_by, status
-from midflight.stores.base import THREAD_PREFIX, Query, View
 from midflight.stores.codec import check_readable
+from midflight.stores.protocol import THREAD_PREFIX, Query, View
 
 REDIRECTED: Final = "redirected"
 BROUGHT_ABOUT: Final = {"": "started", "pause": "paused", "redirect": REDIRECTED}

@@ -16,7 +16,7 @@ from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Actor, Request
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
-from midflight.stores.base import View
+from midflight.stores.protocol import View
 
 
 class Overruling:

@@ -21,9 +21,9 @@ from midflight.kernel.decide import Known, decide
 from midflight.kernel.fold import fold
 from midflight.kernel.record import Recorded, Request
 from midflight.kernel.state import RunState
-from midflight.stores.base import PAGE, RUN_PREFIX, THREAD_PREFIX, Draft, Query, Store, View
 from midflight.stores.codec import check_readable
-from midflight.stores.waiting import thread_state
+from midflight.stores.lookup import thread_state
+from midflight.stores.protocol import PAGE, RUN_PREFIX, THREAD_PREFIX, Draft, Query, Store, View
 
 Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
 """Decides what follows from a request, in the same transaction; returns fields of its receipt."""

@@ -17,7 +17,7 @@ from midflight.kernel.decide import check_reach
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Actor, Request
 from midflight.schemas import check_answer, plain_data
-from midflight.stores.waiting import question_at, run_state
+from midflight.stores.lookup import question_at, run_state
 
 Handler = Callable[..., Awaitable[Any]]
 """Does one verb: its target first, then its arguments and options by their names."""

@@ -29,8 +29,8 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
 from midflight.run import Agent
 from midflight.schemas import plain_data
-from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View
-from midflight.stores.waiting import run_state
+from midflight.stores.lookup import run_state
+from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View
 
 _ID: Final = re.compile(r"[0-9a-f]{28}")  # as ``new_id`` makes them
 

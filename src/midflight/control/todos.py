@@ -17,7 +17,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.preview import preview
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
-from midflight.stores.base import View
+from midflight.stores.protocol import View
 
 
 class TodoOffer(Struct, frozen=True):

@@ -36,8 +36,8 @@ from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
-from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
 from midflight.stores.clock_steps import is_due
+from midflight.stores.protocol import Draft, Lease, Row, Store, Submit, View
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 from midflight.tools.supervised import outlived

@@ -19,7 +19,7 @@ from midflight.kernel import front
 from midflight.kernel.fold import advance
 from midflight.kernel.record import Recorded
 from midflight.kernel.thread import ThreadState
-from midflight.stores.base import Draft, Submit, View, Watch
+from midflight.stores.protocol import Draft, Submit, View, Watch
 from midflight.tasks import owned_tasks
 
 if TYPE_CHECKING:

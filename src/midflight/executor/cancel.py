@@ -18,7 +18,7 @@ from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
 from midflight.run import Stopped
-from midflight.stores.base import Draft, Submit, View
+from midflight.stores.protocol import Draft, Submit, View
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

@@ -26,8 +26,8 @@ from midflight.kernel.record import Actor, Limits, Usage
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
 from midflight.run import Agent
-from midflight.stores.base import RUN_PREFIX, Draft, Submit, View
-from midflight.stores.waiting import end_of, result_of
+from midflight.stores.lookup import end_of, result_of
+from midflight.stores.protocol import RUN_PREFIX, Draft, Submit, View
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

@@ -16,7 +16,7 @@ from midflight.kernel.record import Usage
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Message as Unread
 from midflight.kernel.thread import Said, ThreadState
-from midflight.stores.base import View
+from midflight.stores.protocol import View
 
 WORDS: Final = {
     INCORPORATE: "Noted. I take it into account in: {brief}",

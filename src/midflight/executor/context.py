@@ -80,6 +80,7 @@ class RunContext(People):
     def workdir(self) -> Path:
         """See ``Run.workdir``."""
         self._driver.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._driver.workdir.chmod(0o700)  # or one of an earlier release stays open to all
         return self._driver.workdir
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────

@@ -42,7 +42,8 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import NULL, Earlier, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.run import Agent
-from midflight.stores.base import PAGE, Draft, JournalClock, Lease, Submit, View, Watch
+from midflight.stores.journal_clock import JournalClock
+from midflight.stores.protocol import PAGE, Draft, Lease, Submit, View, Watch
 
 Ensure = Callable[[str], Awaitable[None]]
 Afterwards = Callable[..., None]

@@ -23,8 +23,8 @@ from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.base import PAGE
-from midflight.stores.waiting import Journals
+from midflight.stores.lookup import Journals
+from midflight.stores.protocol import PAGE
 
 MESSAGE: Final = "message"
 

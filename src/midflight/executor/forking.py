@@ -26,8 +26,8 @@ from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Actor, Event, Recorded
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import FrontChanged, ThreadState
-from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, empty_state
-from midflight.stores.waiting import Journals, until
+from midflight.stores.lookup import Journals, until
+from midflight.stores.protocol import RUN_PREFIX, Draft, Submit, View, empty_state
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

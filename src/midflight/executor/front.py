@@ -20,8 +20,8 @@ from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, Said, ThreadState
 from midflight.run import Agent
-from midflight.stores.base import RUN_PREFIX, Committed, Draft, Submit, View, Widen
-from midflight.stores.waiting import end_of, result_of
+from midflight.stores.lookup import end_of, result_of
+from midflight.stores.protocol import RUN_PREFIX, Committed, Draft, Submit, View, Widen
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

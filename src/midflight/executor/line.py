@@ -23,7 +23,7 @@ from midflight.kernel.identities import KEYED, turn
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import NULL, Earlier, Recorded
 from midflight.kernel.state import Attempt, RunState
-from midflight.stores.base import empty_state
+from midflight.stores.protocol import empty_state
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

@@ -19,7 +19,7 @@ from midflight.kernel.facts import record
 from midflight.kernel.fold import advance
 from midflight.kernel.record import Event, Fact, Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.base import Append, Committed, Draft, Entry, Submit, View
+from midflight.stores.protocol import Append, Committed, Draft, Entry, Submit, View
 
 UNSTORABLE: Final = (NotReadable, PayloadTooLarge)
 """Errors of an append that no store takes, now or later."""

@@ -14,12 +14,12 @@ from midflight.executor.foreign import text as storable
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect
 from midflight.kernel.record import Usage
-from midflight.stores.voices import LiveCall
+from midflight.stores.watch.voices import LiveCall
 from midflight.tools.secret import beginning_of_one, hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
-    from midflight.stores.voices import Voice
+    from midflight.stores.watch.voices import Voice
 
 KEEP_S: Final = 2.0
 KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more

@@ -29,8 +29,8 @@ from midflight.kernel.thread import (
     goes_on,
     is_further,
 )
-from midflight.stores.base import PAGE, Draft, Submit, View
-from midflight.stores.waiting import Journals
+from midflight.stores.lookup import Journals
+from midflight.stores.protocol import PAGE, Draft, Submit, View
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

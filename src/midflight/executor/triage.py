@@ -37,7 +37,7 @@ from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.kernel.thread import Message as Unread
-from midflight.stores.base import RUN_PREFIX, Committed, Draft, Submit, View
+from midflight.stores.protocol import RUN_PREFIX, Committed, Draft, Submit, View
 from midflight.tools.base import Tool
 
 if TYPE_CHECKING:

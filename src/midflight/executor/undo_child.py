@@ -22,7 +22,7 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
-from midflight.stores.base import Draft, Submit, View, Watch
+from midflight.stores.protocol import Draft, Submit, View, Watch
 from midflight.tasks import owned_tasks
 
 if TYPE_CHECKING:

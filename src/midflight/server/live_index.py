@@ -18,8 +18,8 @@ from midflight.errors import JournalNotFound
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import LIVE
 from midflight.server.watchers import Watchers
-from midflight.stores.base import RUN_PREFIX, Query, Row
-from midflight.stores.movements import Movements
+from midflight.stores.protocol import RUN_PREFIX, Query, Row
+from midflight.stores.watch.movements import Movements
 
 PACE_S: Final = 0.05
 COUNTERS_S: Final = 1.0  # how often mere counters are told, and switches looked at

@@ -24,7 +24,7 @@ from midflight.server.live_index import Index
 from midflight.server.news import RowNews, SwitchNews
 from midflight.server.sse import RETRY_MS, EventStream
 from midflight.server.streaming import ALIVE, Streams
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from midflight.tasks import owned_tasks
 from midflight.view import Sheet
 

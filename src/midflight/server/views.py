@@ -18,8 +18,8 @@ from midflight.kernel.record import Limits, Recorded
 from midflight.kernel.state import Delivery
 from midflight.kernel.thread import ThreadState, Todo
 from midflight.run import Agent
-from midflight.stores.base import Delta, Killing, Row, Store
-from midflight.stores.waiting import question_at
+from midflight.stores.lookup import question_at
+from midflight.stores.protocol import Delta, Killing, Row, Store
 from midflight.view.data import Asked, RunView, UnreadMessage
 from midflight.view.run_fields import accounted, asked, unread, viewed
 

@@ -12,7 +12,7 @@ from midflight.control.transcript import Line
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.diff import word_diff
 from midflight.kernel.phases import ENDS
-from midflight.stores.base import Row
+from midflight.stores.protocol import Row
 from midflight.terminal import looks
 from midflight.terminal import talk as talking
 from midflight.terminal.visible import visible

@@ -14,7 +14,7 @@ from midflight.control.todos import TodoOffer
 from midflight.errors import MidflightError
 from midflight.kernel.events import StepSettled
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, Delta, Query, Row
+from midflight.stores.protocol import PAGE, Delta, Query, Row
 from midflight.tasks import owned_tasks
 from midflight.view import RunBook, RunSheet, ThreadBook, ThreadSheet
 

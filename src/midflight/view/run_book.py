@@ -14,7 +14,7 @@ from midflight.kernel.receipt import Receipt
 from midflight.kernel.record import Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.timing import needs_driver
-from midflight.stores.base import Delta, Row
+from midflight.stores.protocol import Delta, Row
 from midflight.view.data import Asked, Background, Change, Mark, RunNews, RunSheet, StepSheet
 from midflight.view.forks import fork_from
 from midflight.view.marks import mark_of

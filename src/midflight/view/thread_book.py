@@ -9,7 +9,7 @@ from midflight.control.transcript import Line, Lines
 from midflight.kernel.fold import advance
 from midflight.kernel.record import Recorded
 from midflight.kernel.thread import ThreadState
-from midflight.stores.base import Row
+from midflight.stores.protocol import Row
 from midflight.view.data import ThreadSheet
 from midflight.view.run_fields import unread
 

@@ -31,7 +31,7 @@ from midflight.kernel.state import Delivery, RunState
 from midflight.kernel.thread import Todo
 from midflight.overriding import override
 from midflight.run import Agent
-from midflight.stores.base import THREAD_PREFIX, Delta, Killing
+from midflight.stores.protocol import THREAD_PREFIX, Delta, Killing
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
 

@@ -15,7 +15,7 @@ from midflight.kernel.decide import Switch
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, THREAD_PREFIX, Delta, Query, Row, empty_state
+from midflight.stores.protocol import PAGE, THREAD_PREFIX, Delta, Query, Row, empty_state
 
 ROWS_MAX: Final = 500  # a page of the index
 
