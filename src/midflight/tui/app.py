@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import anyio
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.events import Resize
 from textual.filter import LineFilter
 from textual.widgets import Input, OptionList, Static
-from textual.worker import Worker
 
 from midflight.errors import MidflightError
 from midflight.kernel.record import Actor
-from midflight.stores.protocol import Query, Row
+from midflight.stores.protocol import Query
 from midflight.tui import pictures
 from midflight.tui.bar import Bar, Slotted
 from midflight.tui.card import Card
@@ -25,9 +24,8 @@ from midflight.tui.harmless import Harmless
 from midflight.tui.keys import know_alt_enter
 from midflight.tui.layer import Layer
 from midflight.tui.pressing import Pressing
-from midflight.tui.session import Session
-from midflight.tui.theme import DARK, LIGHT, STYLE, tones
-from midflight.view.control_bar import Slot
+from midflight.tui.run_screen import RunScreen
+from midflight.tui.theme import DARK, LIGHT, STYLE
 
 if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl
@@ -43,7 +41,7 @@ HELP: Final = (
 )
 
 
-class MidflightApp(App[None]):
+class MidflightApp(RunScreen):
     """Shows one run and its thread, and turns a person's keys into verbs."""
 
     TITLE = "midflight"
@@ -65,26 +63,12 @@ class MidflightApp(App[None]):
         self, control: AnyControl, *, run: str = "", named: Mapping[str, Actor] | None = None
     ) -> None:
         know_alt_enter()
-        super().__init__()
-        self.control = control
-        self.there = True
-        self.session: Session | None = None
-        self.slots: tuple[Slot, ...] = ()
+        super().__init__(control)
         self.pressing = Pressing(self, dict(named or {}))
         self.drawing = Drawing(self)
+        self.redraw = self.drawing.anew
         self._begin_with = run
-        self._following: Worker[None] | None = None
-        self._ahead = 0.0  # seconds by which the store's clock is before ours
         self._leaving_since = -LEAVE_S
-        self.rows: list[Row] = []
-        self.looked = False  # whether the list of runs was ever read
-        self._moved = anyio.Event()  # set when the run in front changes its phase
-        self._stood: tuple[str, str] = ("", "")
-
-    @property
-    def run_shown(self) -> str:
-        """The id of the run in front, or an empty text."""
-        return self.session.run if self.session is not None else ""
 
     def compose(self) -> ComposeResult:
         """See Textual."""
@@ -117,23 +101,19 @@ class MidflightApp(App[None]):
         self.theme = DARK.name
         self.query_one("#composer", Input).focus()
         self.run_worker(self._look_around(), exclusive=False)
-        self.set_interval(DRAW_S, self.drawing.draw)
+        self.set_interval(DRAW_S, self._draw)
         if self._begin_with:
             self.open_run(self._begin_with)
+
+    async def _draw(self) -> None:
+        if await self.drawing.draw():
+            self.pressing.look(self.there)
 
     def on_resize(self, event: Resize) -> None:
         """Give the thread less room on a narrow screen."""
         self.screen.set_class(event.size.width < WIDE, "narrow")
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────
-
-    def open_run(self, run: str) -> None:
-        """Bring a run to the front of the screen."""
-        if self._following is not None:
-            self._following.cancel()
-        self.session = Session(self.control, run)
-        self.drawing.anew()
-        self._following = self.run_worker(self.session.follow(), exclusive=False)
 
     async def _look_around(self) -> None:
         """Keep the list of runs and the difference to the store's clock up to date.
@@ -142,11 +122,11 @@ class MidflightApp(App[None]):
         not contradict it.
         """
         while True:
-            self._moved = anyio.Event()
+            self.moved = anyio.Event()
             try:
                 self.rows = await self.control.runs(Query(limit=60))
                 self.looked = True
-                self._ahead = await self.control.store.now() - anyio.current_time()
+                self.ahead = await self.control.store.now() - anyio.current_time()
             except MidflightError as error:
                 self.say(str(error))
             if self.session is None:
@@ -156,43 +136,7 @@ class MidflightApp(App[None]):
             self.drawing.draw_rail()
             await anyio.sleep(LOOK_S)
             with anyio.move_on_after(RUNS_S):
-                await self._moved.wait()
-
-    @property
-    def now(self) -> float:
-        """The store's time."""
-        return anyio.current_time() + self._ahead
-
-    @property
-    def closing(self) -> bool:
-        """True before the screen is there and after it has gone: there is nothing to draw on."""
-        return not (self.is_running and self.screen_stack and self.query(Bar))
-
-    @property
-    def bar(self) -> Bar:
-        """The bar."""
-        return self.query_one(Bar)
-
-    def say(self, words: str, style: str = "") -> None:
-        """Show one line about what has just happened, unless the app is closing."""
-        if not self.closing:
-            self.bar.notice(words, style)
-
-    @property
-    def layer(self) -> Layer:
-        """The layer above the composer, whether it is open or not."""
-        return self.query_one(Layer)
-
-    @property
-    def tones(self) -> dict[str, str]:
-        """The colours of the present theme."""
-        return tones(DARK if self.theme == DARK.name else LIGHT)
-
-    def stands(self, run: str, phase: str) -> None:
-        """Note the phase of the run in front; where it is new, have the list of runs read again."""
-        before, self._stood = self._stood, (run, phase)
-        if before != self._stood:
-            self._moved.set()
+                await self.moved.wait()
 
     # ── what is pressed ──────────────────────────────────────────────────────────────────────
 
@@ -217,18 +161,6 @@ class MidflightApp(App[None]):
         """Press one of the three slots."""
         if self.session is not None and len(self.slots) >= number:
             self.pressing.press(self.slots[number - 1], number)
-
-    def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run some work beside the drawing: a server that is away must not hold the screen up."""
-        self.run_worker(self._guarded(work), exclusive=False)
-
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await the work of a press; if it fails, say so and keep the screen."""
-        try:
-            await work
-        except Exception as error:  # noqa: BLE001 - an edge: a press is a request
-            told = f"something went wrong here: {type(error).__name__}: {error}"
-            self.say(told, self.tones["bad"])
 
     def on_slotted_pressed(self, event: Slotted.Pressed) -> None:
         """Press the slot that was chosen by Tab and Enter, or by the mouse."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 from rich.text import Text
@@ -14,11 +14,9 @@ from textual.widgets.option_list import Option
 from midflight.terminal import looks
 from midflight.tui import pictures
 from midflight.tui.card import Card
+from midflight.tui.run_screen import RunScreen
 from midflight.tui.session import Session
 from midflight.view import control_bar
-
-if TYPE_CHECKING:
-    from midflight.tui.app import MidflightApp
 
 WRITE: Final = "Write to the agent"
 REST: Final = 4  # times as long as it took to draw: a long run leaves the app time for keys
@@ -54,7 +52,7 @@ class Followed:
 class Drawing:
     """Draws what has changed since it was drawn last."""
 
-    def __init__(self, app: MidflightApp) -> None:
+    def __init__(self, app: RunScreen) -> None:
         self._app = app
         self._drawn: tuple[int, int, bool, int] | None = None
         self._rests_until = 0.0
@@ -68,20 +66,20 @@ class Drawing:
             self._run = self._app.run_shown
             self._followed = {}
 
-    async def draw(self) -> None:
-        """Draw the run in front, if anything of it has changed."""
+    async def draw(self) -> bool:
+        """Draw the run in front, if anything of it has changed. Return whether it was drawn."""
         app = self._app
         if app.closing:
-            return
+            return False
         session = app.session
         if session is None or not session.loaded:
             self._draw_nothing(session)
-            return
+            return False
         room = app.query_one("#steps").scrollable_content_region.width
         state = (session.version, int(app.now), app.there, room)
         began = anyio.current_time()
         if state == self._drawn or began < self._rests_until:
-            return
+            return False
         self._drawn = state
         sheet, tones, now = session.sheet, app.tones, app.now
         app.stands(sheet.run, sheet.phase)
@@ -100,9 +98,9 @@ class Drawing:
         await app.query_one(Card).show(asked, now, tones["quiet"])
         if session.trouble:
             app.say(session.trouble, tones["bad"])
-        app.pressing.look(app.there)
         took = anyio.current_time() - began
         self._rests_until = began + took + REST * took
+        return True
 
     def _show(self, pane: str, picture: Text, current: int | None = None) -> None:
         """Show a pane, and keep in view the step at which the run stands, or else the end.

@@ -15,6 +15,7 @@ from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.record import Actor
 from midflight.tui.card import Card
 from midflight.tui.layer import Done
+from midflight.tui.run_screen import RunScreen
 from midflight.tui.session import Session
 from midflight.tui.slash import SLASH, Order, Slash, limits_of, listed
 from midflight.view import RunSheet
@@ -23,7 +24,6 @@ from midflight.view.control_bar import Slot
 
 if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl
-    from midflight.tui.app import MidflightApp
 
 Call = Callable[[], Awaitable[Any]]
 AWAY_S: Final = 3600.0
@@ -36,7 +36,7 @@ ALREADY: Final = {"Resume": Phase.RUNNING, "Cancel": Phase.CANCELLING}
 class Pressing:
     """Translates presses into verbs. It decides nothing: a refusal says why."""
 
-    def __init__(self, app: MidflightApp, named: dict[str, Actor]) -> None:
+    def __init__(self, app: RunScreen, named: dict[str, Actor]) -> None:
         self._app = app
         self._named = named
         self._waiting: tuple[Slot, int] | None = None  # pressed while the server was away
