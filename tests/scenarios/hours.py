@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import anyio
 import pytest
 
-from midflight.executor import attempts, calls, drive, heard, in_time
+from midflight.executor import attempts, calls, heard, in_time, logbook
 from midflight.inputs import steady, wall_clock
 
 A_MOMENT_S = 0.01  # by which a deadline is over, and not just reached
@@ -53,7 +53,7 @@ class Hours:
         loop = asyncio.get_running_loop()
         really = loop.time
         self._patch.setattr(loop, "time", lambda: really() + self._skipped)
-        for module in (attempts, calls, drive, heard, in_time):
+        for module in (attempts, calls, heard, in_time, logbook):
             self._patch.setattr(module, "steady", lambda: steady() + self._skipped)
 
     def skip_to(self, moment: float) -> None:

@@ -8,20 +8,17 @@ again.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from midflight.errors import InvalidRequest
 from midflight.executor import bound, foreign, values
-from midflight.executor.caps import give_notice
 from midflight.executor.heard import Answered
 from midflight.executor.recording import record
+from midflight.executor.steps import Step
 from midflight.kernel.identities import APPROVE
 from midflight.kernel.record import NULL
 from midflight.tools.fitting import fitting
 from midflight.tools.secret import edited_beside, hide
-
-if TYPE_CHECKING:
-    from midflight.executor.steps import Step
 
 DECISIONS: Final = {"approve": "Do it", "reject": "Do not do it"}
 SHORT: Final = 6  # bytes of the digest in the names of questions of earlier releases
@@ -68,7 +65,7 @@ async def approved(step: Step) -> None:
         message,
         schema(values.decode(step.given)) | {"x-tool": step.tool.name, "x-names": _names(step)},
         replaces=about,
-        expires_at=None if within is None else step.driver.time_of_the_store() + within,
+        expires_at=None if within is None else step.host.journal.clock.now() + within,
     )
     decision = values.decode(answer.payload) if answer.by else None
     if decision is not None and not _is_about(step, name):
@@ -99,21 +96,20 @@ def _names(step: Step) -> list[str]:
 async def _edit(step: Step, edited: dict[str, Any], by: str) -> None:
     """The person's arguments replace those given, wholly. Nothing begins with ones that misfit."""
     given = {"args": list(step.args), "kwargs": dict(step.kwargs)}
-    plain = given | edited
+    plain, args, kwargs = given | edited, step.args, step.kwargs
     try:
         plain = edited_beside(plain, given)
-        step.args, step.kwargs = fitting(step.tool, plain)
+        args, kwargs = fitting(step.tool, plain)
     except (TypeError, InvalidRequest) as error:
         await record(
             step,
             NULL,
             f"not done; the arguments given by {by} do not fit: {foreign.words_of(error)}",
         )
-    step.given = values.encode(step.name, "its arguments", plain)
+    step.edit(args, kwargs, values.encode(step.name, "its arguments", plain))
     shown = hide(bytes(step.given).decode())
     shown = shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}…"
-    await give_notice(
-        step.driver,
+    await step.host.journal.give_notice(
         f"edited:{step.identity}",
         f"{step.label}: {by} has edited the arguments and approved these: {shown}",
     )
@@ -127,9 +123,9 @@ def _name(step: Step, about: str, message: str) -> str:
     such a question counts if it has the same words too. A question that shows other arguments than
     those that would be used now is not this one, so the last name also holds those arguments.
     """
-    tool, replay = step.tool, step.driver.replay
+    tool, replay = step.tool, step.host.history
     policy = [tool.approval, tool.irreversible, tool.effect, tool.hold, tool.undo is not None]
-    world = [step.driver.log.state.guards.get(name) for name in tool.relies_on]
+    world = [step.host.journal.state.guards.get(name) for name in tool.relies_on]
 
     def digest(*bound: object, size: int = values.DIGEST_BYTES) -> str:
         return values.digest(bytes(values.encode(step.name, "its approval", bound)), size)
@@ -151,7 +147,7 @@ def _is_about(step: Step, name: str) -> bool:
     The function's own arguments count, too, where a person has edited them in answer to this
     question: those are replaced.
     """
-    replay = step.driver.replay
+    replay = step.host.history
     question = replay.questions.get(name)
     if question is None:
         return False

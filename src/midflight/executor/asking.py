@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from midflight.executor import values
+from midflight.executor.gate import Gate
 from midflight.executor.heard import Answered
+from midflight.executor.in_flight import InFlight
+from midflight.executor.logbook import RunJournal
+from midflight.executor.signals import Signals
 from midflight.kernel import events as e
 from midflight.kernel.decide import HANDED_OVER, WITHDRAWN
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-
 
 class Questions:
     """The questions that a run asks while it is driven here."""
 
-    __slots__ = ("_driver", "_waiting")
+    __slots__ = ("_gate", "_in_flight", "_journal", "_signals")
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._waiting: list[str] = []  # steps whose answer is waited for
-
-    @property
-    def any(self) -> bool:
-        """True while an answer is waited for."""
-        return bool(self._waiting)
+    def __init__(
+        self, journal: RunJournal, signals: Signals, gate: Gate, in_flight: InFlight
+    ) -> None:
+        self._journal = journal
+        self._signals = signals
+        self._gate = gate
+        self._in_flight = in_flight
 
     async def ask(
         self,
@@ -50,12 +50,12 @@ class Questions:
 
         Questions whose step begins with ``replaces`` were about something else, and are closed.
         """
-        driver = self._driver
-        if (before := driver.replay.given_before.get(step)) is not None:
+        journal = self._journal
+        if (before := journal.history.given_before.get(step)) is not None:
             return before
-        driver.replay.ask_for_question(step)
+        journal.history.ask_for_question(step)
         asked = e.QuestionOpened(
-            epoch=driver.epoch,
+            epoch=journal.epoch,
             kind=kind,
             message=message,
             schema=values.encode(step, "its schema", schema),
@@ -64,31 +64,23 @@ class Questions:
             expires_at=expires_at,
             answerers=answerers,
         )
-        self._waiting.append(step)
-        driver.log.stir()
-        try:
-            return await self._answer(
-                asked, driver.course.number if course is None else course, replaces
-            )
-        finally:
-            self._waiting.remove(step)
-            driver.log.stir()
+        course = self._signals.number if course is None else course
+        with self._in_flight.asking(step):
+            return await self._answer(asked, course, replaces)
 
     async def _answer(self, asked: e.QuestionOpened, course: int, replaces: str) -> Answered:
-        driver, step, question = self._driver, asked.step, None
-        replay, log = driver.replay, driver.log
-        within = None if asked.expires_at is None else asked.expires_at - driver.time_of_the_store()
-        while question is None or replay.question_of(step) != question:  # or it was withdrawn
-            while (question := replay.question_of(step)) is None:
-                await log.until(
-                    lambda: driver.course.is_told(course) or driver.gate.may_ask(course)
-                )
-                driver.course.raise_if_told(course)
-                await log.decide(partial(self._opened, asked, within, course, replaces))
-            await log.until(partial(self._hears, question, course))
-            driver.course.raise_if_told(course)
-        answer = replay.answers[question]
-        replay.learn(answer.at)
+        journal, signals, step, question = self._journal, self._signals, asked.step, None
+        history = journal.history
+        within = None if asked.expires_at is None else asked.expires_at - journal.clock.now()
+        while question is None or history.question_of(step) != question:  # or it was withdrawn
+            while (question := history.question_of(step)) is None:
+                await journal.until(lambda: signals.is_told(course) or self._gate.may_ask(course))
+                signals.raise_if_told(course)
+                await journal.decide(partial(self._opened, asked, within, course, replaces))
+            await journal.until(partial(self._hears, question, course))
+            signals.raise_if_told(course)
+        answer = history.answers[question]
+        history.learn(answer.at)
         return answer
 
     def _opened(
@@ -100,8 +92,8 @@ class Questions:
         state: RunState,
     ) -> list[Event]:
         """Open the question. People have the whole of ``within`` from when they can see it."""
-        questions = self._driver.replay.questions
-        if asked.step in questions or not self._driver.gate.may_ask(course):
+        questions = self._journal.history.questions
+        if asked.step in questions or not self._gate.may_ask(course):
             return []
         closed = [
             e.QuestionClosed(question=position, why="what it asked about has changed")
@@ -110,27 +102,25 @@ class Questions:
         ]
         held = e.HoldPlaced(cause=Cause.HUMAN, why=asked.message)
         if within is not None:
-            asked = msgspec.structs.replace(
-                asked, expires_at=self._driver.time_of_the_store() + within
-            )
+            asked = msgspec.structs.replace(asked, expires_at=self._journal.clock.now() + within)
         return [*closed, asked, held] if asked.kind == HANDED_OVER else [*closed, asked]
 
     def _hears(self, question: int, course: int) -> bool:
-        return question in self._driver.replay.answers or self._driver.course.is_told(course)
+        return question in self._journal.history.answers or self._signals.is_told(course)
 
     async def withdraw(self, step: str) -> None:
         """Close the question of a step: nobody waits for the answer any more."""
-        question = self._driver.replay.questions.get(step)
+        question = self._journal.history.questions.get(step)
         why = f"{WITHDRAWN}: not waited for any more"
 
         def closed(state: RunState) -> list[Event]:
-            asked = question in state.questions and not self._driver.lost
+            asked = question in state.questions and not self._journal.lost
             return [e.QuestionClosed(question=question, why=why)] if question and asked else []
 
-        await self._driver.log.decide(closed)
+        await self._journal.decide(closed)
 
     def unasked(self, state: RunState) -> list[int]:
         """Questions that the function asked before it came back, and does not ask any more."""
-        asked = self._driver.replay.asked
+        asked = self._journal.history.asked
         steps = {position: asked[position].step for position in state.questions}
-        return [p for p, step in steps.items() if step and step not in self._waiting]
+        return [p for p, step in steps.items() if step and not self._in_flight.is_asking(step)]

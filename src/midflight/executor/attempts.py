@@ -8,32 +8,62 @@ and never silently repeated.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.executor import doubt, foreign, repeats, values
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Ending, Raised, Returned
-from midflight.executor.caps import NOTHING, tell_if_uncounted
+from midflight.executor.caps import tell_if_uncounted
 from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
 from midflight.executor.permission import permitted
 from midflight.executor.recording import end_wait, record, recorded
 from midflight.executor.reporting import tell_of_doubt
+from midflight.executor.speech import NOTHING
+from midflight.executor.steps import LeftBehind, Step
 from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
+from midflight.run import Redirected
 from midflight.tools.base import NotDone
 
-if TYPE_CHECKING:
-    from midflight.executor.steps import Step
+
+async def perform(step: Step, left: Ending | None = None) -> None:
+    """Do a step, and tell the function that waits for it.
+
+    ``left`` is how its tool ended where that had to be left behind, in another task.
+    """
+    try:
+        result = await _done(step, left)
+        step.hear()
+    except LeftBehind as behind:
+        step.host.tasks.begin(perform, step, behind.ending)
+        return
+    except (asyncio.CancelledError, IllegalEvent, CorruptEntry):
+        step.be_over()
+        raise  # the driver's own affair: the function cannot do anything about it
+    except StepFailed as error:
+        try:
+            step.hear()
+        except Redirected as redirected:
+            step.tell(redirected)
+        else:
+            step.tell(error)
+    except BaseException as error:  # noqa: BLE001 - a signal or a failure goes to the caller
+        step.tell(error)
+    else:
+        if not step.future.done():
+            step.future.set_result(result)
+    step.be_over()
 
 
-async def perform(step: Step, left: Ending | None = None) -> Raw:
+async def _done(step: Step, left: Ending | None) -> Raw:
     """Do it, however often that has to be tried; gives what is on record in the end.
 
     ``left`` is how the last try ended, where its tool had to be left behind. That try is settled
@@ -44,13 +74,13 @@ async def perform(step: Step, left: Ending | None = None) -> Raw:
     return await _effect(step, left)
 
 
-def tell_late(step: Step, attempt: int, ending: Ending) -> None:
+def _tell_late(step: Step, attempt: int, ending: Ending) -> None:
     """Something that was left behind has ended after all: what is known is not thrown away."""
     outcome, result, error = _judge(step, ending)
     settled = e.AttemptSettled(
-        epoch=step.driver.epoch, attempt=attempt, outcome=outcome, result=result, error=error
+        epoch=step.host.journal.epoch, attempt=attempt, outcome=outcome, result=result, error=error
     )
-    step.driver.afterwards(step.driver.log.settle, settled)
+    step.host.afterwards(step.host.journal.settle, settled)
 
 
 async def _read(step: Step, left: Ending | None) -> Raw:
@@ -59,7 +89,7 @@ async def _read(step: Step, left: Ending | None) -> Raw:
         if ending is None:
             continue
         if (spent := step.speech.usage) != NOTHING:
-            await step.driver.log.settle(e.UsageSpent(epoch=step.driver.epoch, usage=spent))
+            await step.host.journal.settle(e.UsageSpent(epoch=step.host.journal.epoch, usage=spent))
         match ending:
             case Returned(value=value):
                 return await record(step, *values.storable(step.name, value))
@@ -67,7 +97,7 @@ async def _read(step: Step, left: Ending | None) -> Raw:
                 await step.speech.keep()
                 return await record(step, NULL, foreign.words(error), cause=error)
             case Raised():
-                await step.driver.log.decide(partial(back_off, step))
+                await step.host.journal.decide(partial(back_off, step))
             case Aborted():
                 await step.speech.keep()
                 step.resting = True
@@ -103,8 +133,8 @@ async def _effect(step: Step, left: Ending | None) -> Raw:
             position = await _begin(step)
             if position is None:
                 continue
-            step.attempt = position
-            ending = await step.run_tool()
+            late = partial(_tell_late, step, position) if step.tool.effect.touches_world else None
+            ending = await step.run_tool(late)
         outcome, result, error = _judge(step, ending)
         cause = ending.error if isinstance(ending, Raised) else None
         failed = error if cause is not None else ""
@@ -122,12 +152,12 @@ async def _effect(step: Step, left: Ending | None) -> Raw:
 
 async def _be_done(step: Step, result: Raw, error: str) -> Raw:
     """Put on record that the tool has done it, and what it left."""
-    left = await fingerprint(step, step.attempt, result)
+    left = await fingerprint(step.host, step.tool, step.attempt, result)
     settling = step.attempt, Outcome.DONE, result, error
     await _settle(step, *settling, left=left, rests=False)
-    await tell_if_uncounted(step)
+    await tell_if_uncounted(step.host, step, step.speech.usage)
     # Before the run is said to be paused: what others change from then on is theirs.
-    await step.driver.guards.refresh(step.intact)
+    await step.guards.refresh(step.intact)
     step.resting = True
     return await recorded(step, result)
 
@@ -141,27 +171,27 @@ def _is_over(step: Step, cause: BaseException, outcome: Outcome, *, clear: bool)
 
 async def _begin(step: Step) -> int | None:
     """Get the start on record. None if a stop came in between: then look again from the top."""
-    driver = step.driver
+    host = step.host
     await step.may_start()
     if not await permitted(step):
         return None
-    written = await driver.log.decide(partial(_start_events, step))
+    written = await host.journal.decide(partial(_start_events, step))
     if not written:
         return None
     position = written[-1].position
-    step.begins_at = steady()  # if we are frozen between these lines, its time is running
-    if step.told or not driver.gate.may_start(step.course):  # no await from here to its first line
+    step.begin(position, steady())  # if we are frozen between these lines, its time is running
+    if step.told or not host.gate.may_start(step.course):  # no await from here to its first line
         await _settle(step, position, Outcome.NOT_STARTED, NULL, "")
         return None
     return position
 
 
 def _start_events(step: Step, state: RunState) -> list[Event]:
-    if step.told or not step.driver.gate.may_start(step.course):
+    if step.told or not step.host.gate.may_start(step.course):
         return []
-    epoch, tool = step.driver.epoch, step.tool
+    epoch, tool = step.host.journal.epoch, step.tool
     return [
-        *step.driver.wait_over(state),
+        *step.host.journal.wait_over(state),
         e.AttemptStarted(
             epoch=epoch,
             step=step.identity,
@@ -217,7 +247,7 @@ async def _settle(
 ) -> None:
     done = outcome is Outcome.DONE
     settled = e.AttemptSettled(
-        epoch=step.driver.epoch,
+        epoch=step.host.journal.epoch,
         attempt=attempt,
         outcome=outcome,
         result=result,
@@ -227,5 +257,5 @@ async def _settle(
         at_work=at_work,
         said=step.speech.said if done and step.tool.effect is Effect.MODEL else "",
     )
-    await step.driver.log.settle(settled, then)
+    await step.host.journal.settle(settled, then)
     step.resting = rests

@@ -119,9 +119,27 @@ class Call:
     """A tool being called. Owned by the step that makes it."""
 
     __slots__ = (
-        "_alarms", "_args", "_asked", "_began_at", "_door", "_ear", "_ends", "_kwargs", "_late",
-        "_leave_at", "_left", "_may_begin", "_runs", "_since", "_stubborn_at", "_task", "_until",
-        "_why", "late", "stubborn", "tool",
+        "_alarms",
+        "_args",
+        "_asked",
+        "_began_at",
+        "_door",
+        "_ear",
+        "_ends",
+        "_kwargs",
+        "_late",
+        "_leave_at",
+        "_left",
+        "_may_begin",
+        "_runs",
+        "_since",
+        "_stubborn_at",
+        "_task",
+        "_tell_late",
+        "_until",
+        "_why",
+        "stubborn",
+        "tool",
     )  # fmt: skip
 
     def __init__(
@@ -134,10 +152,11 @@ class Call:
         *,
         since: float | None = None,
         may_begin: Callable[[], bool] = lambda: True,
+        late: Callable[[Ending], None] | None = None,
     ) -> None:
         self.tool = tool
         self.stubborn = False
-        self.late: Callable[[Ending], None] | None = None  # told how what was left behind has ended
+        self._tell_late = late  # told how what was left behind has ended
         self._args = args
         self._kwargs = kwargs
         self._alarms = alarms
@@ -363,8 +382,8 @@ class Call:
         thrown = value.error if type(value) is _Thrown else error
         if _is_to_await(value):  # nobody awaits it any more, so nothing more is known
             _close(value)
-        elif self.late is not None:
-            self.late(Returned(value) if thrown is None else Raised(tamed(thrown)))
+        elif self._tell_late is not None:
+            self._tell_late(Returned(value) if thrown is None else Raised(tamed(thrown)))
 
     def abort(self, why: str, *, hurry: bool = False) -> bool:
         """Tell it to end, at once, and again if need be. False where that cannot be.

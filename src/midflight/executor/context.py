@@ -5,82 +5,89 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 import anyio
 from msgspec import Raw
 
+from midflight.conversation import Message, Spoken
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.executor import children, given, values
+from midflight.executor.attempts import perform
 from midflight.executor.bound import step_identity
 from midflight.executor.calls import refuse_inside_a_step
-from midflight.executor.drive import Driver
 from midflight.executor.foreign import text
+from midflight.executor.guarding import Guards
 from midflight.executor.heard import Record
+from midflight.executor.host import Host
+from midflight.executor.listening import FunctionCalls
 from midflight.executor.people import People
 from midflight.executor.steps import Step
 from midflight.guards import Guard
 from midflight.kernel import events as e
 from midflight.kernel.limits import validate
 from midflight.kernel.record import Limits
-from midflight.run import Agent, Child, Signal
+from midflight.run import Agent, Answer, Approval, Child, Signal
 from midflight.run import Step as Named
 from midflight.tools.base import Tool, as_tool, is_reusable
 
 BREATH: Final = 64  # steps from the record before the other runs have their turn
 
 
-class RunContext(People):
+class RunContext:
     """The run of one call of an agent function; ``course`` is the last one that it has heard of."""
 
-    __slots__ = ("_chance", "_seed", "restored")
+    __slots__ = ("_calls", "_chance", "_guards", "_host", "_people", "_seed", "restored")
 
-    def __init__(self, driver: Driver) -> None:
-        super().__init__(driver)
-        self._seed = driver.replay.seed
+    def __init__(self, host: Host, guards: Guards, restored: Any) -> None:
+        self._host = host
+        self._guards = guards
+        self._calls = FunctionCalls(host)
+        self._people = People(self._calls)
+        self._seed = host.history.seed
         self._chance: random.Random | None = None
-        self.restored: Any = driver.restored
+        self.restored = restored
 
     def _draw_anew(self, step: str, found: bool) -> None:
         """Chances are those of the run that was forked until its last step, and then our own.
 
         Or steps that are taken over would have other arguments, and new ones the same as before.
         """
-        replay = self._driver.replay
-        seed = replay.new_seeds.get(step) if found else self._driver.run
+        replay = self._host.history
+        seed = replay.new_seeds.get(step) if found else self._host.journal.run
         if replay.new_seeds and seed is not None and seed != self._seed:
             self._seed, self._chance = seed, None
 
     @property
     def id(self) -> str:
         """See ``Run.id``."""
-        return self._driver.run
+        return self._host.journal.run
 
     @property
     def brief(self) -> str:
         """See ``Run.brief``."""
         refuse_inside_a_step("run.brief")
-        return self._driver.course.brief
+        return self._host.signals.brief
 
     @property
     def profile(self) -> str:
         """See ``Run.profile``."""
         refuse_inside_a_step("run.profile")
-        return self._driver.course.profile
+        return self._host.signals.profile
 
     @property
     def input(self) -> Any:
         """See ``Run.input``."""
-        return values.decode(self._driver.input)
+        return values.decode(self._host.history.input)
 
     @property
     def workdir(self) -> Path:
         """See ``Run.workdir``."""
-        self._driver.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return self._driver.workdir
+        self._host.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self._host.workdir
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────
 
@@ -93,39 +100,38 @@ class RunContext(People):
         _check_call(name, function)
         given.name("run.step", "a name", name)
         given.name("run.step", "the key of Step", key)
-        await self._listen()
-        driver, tool = self._driver, as_tool(function)
+        await self._calls.listen()
+        host, tool = self._host, as_tool(function)
         stored = values.encode_arguments(name, args, kwargs, tool.function)
-        asked, identity = step_identity(
-            driver.replay, key, name, stored, reusable=is_reusable(tool)
-        )
+        asked, identity = step_identity(host.history, key, name, stored, reusable=is_reusable(tool))
         kind = values.result_type(tool.function)
-        record = driver.replay.given(identity) or await self._on_record(identity, name)
+        record = host.history.given(identity) or await self._on_record(identity, name)
         self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
-            if driver.working.steps or driver.working.waiting or not driver.replay.unfinished:
-                driver.log.stir()  # somebody may wait for its turn, or for the end of the replay
-            if len(driver.replay.unclaimed) % BREATH == 0:
+            if host.in_flight.steps or host.in_flight.waiting or not host.history.unfinished:
+                host.journal.stir()  # somebody may wait for its turn, or for the end of the replay
+            if len(host.history.unclaimed) % BREATH == 0:
                 await anyio.lowlevel.checkpoint()
-            if tool.effect.touches_world and driver.replay.is_reuse(identity):
-                await driver.log.settle(e.StepReused(epoch=driver.epoch, step=identity))
+            if tool.effect.touches_world and host.history.is_reuse(identity):
+                await host.journal.settle(e.StepReused(epoch=host.journal.epoch, step=identity))
             return await self._from_record(name, record, kind)
         step = Step(
-            driver,
+            host,
+            self._guards,
             identity,
             name,
             tool,
             call=(args, kwargs),
             given=stored,
             asked=asked,
-            course=driver.course.heard,
+            course=host.signals.heard,
             refreshing=outdated,
         )
-        driver.working.steps.add(step)
-        driver.tasks.start_soon(step.perform)
-        if not driver.gate.may_start(driver.course.heard):
-            driver.log.stir()  # it waits, and that may be what somebody looks for
+        host.in_flight.enter(step)
+        host.tasks.start(perform, step)
+        if not host.gate.may_start(host.signals.heard):
+            host.journal.stir()  # it waits, and that may be what somebody looks for
         return values.decode(bytes(await self._result(step)), kind)
 
     async def _on_record(self, identity: str, name: str) -> Record | None:
@@ -133,31 +139,31 @@ class RunContext(People):
 
         Where the function has given up waiting before, it waits again until it does so again.
         """
-        driver, replay = self._driver, self._driver.replay
+        host, replay = self._host, self._host.history
         if not replay.is_turn_of(identity):
-            async with self._waiting(identity, name) as call:
-                await driver.log.until(
-                    lambda: replay.is_turn_of(identity) or driver.course.is_told(call.course)
+            async with self._calls.waiting(identity, name) as call:
+                await host.journal.until(
+                    lambda: replay.is_turn_of(identity) or host.signals.is_told(call.course)
                 )
-                driver.course.raise_if_told(call.course)
+                host.signals.raise_if_told(call.course)
         return replay.claim(identity)
 
     def _outdated(self, tool: Tool, record: Record) -> bool:
-        return tool.fresh is not None and self._driver.time_of_the_store() - record.at > tool.fresh
+        return tool.fresh is not None and self._host.journal.clock.now() - record.at > tool.fresh
 
     async def _from_record(self, name: str, record: Record, kind: Any) -> Any:
         if record.error:
             raise StepFailed(name, record.error)
         if record.blob is None:
             return values.decode(bytes(record.result), kind)
-        return values.decode(bytes(await self._driver.raw(record)), kind)
+        return values.decode(bytes(await self._host.journal.raw(record)), kind)
 
     async def _result(self, step: Step) -> Any:
         future = step.future
         try:
             return await future
         except Signal:
-            self._note()
+            self._calls.note()
             raise
         except asyncio.CancelledError:  # the function's own timeout, or its end
             if future.cancelled():
@@ -183,22 +189,82 @@ class RunContext(People):
         given.name("run.spawn", "key=", key)
         if limits is not None:
             validate(limits)
-        await self._listen()
+        await self._calls.listen()
         stored = values.encode(f"spawn {called}", "its input", input)
         digest = self._digest_of_child(brief, stored)
-        what = self._what(key, f"spawn:{called}:{digest}")
-        async with self._turn(what, f"spawn {called}") as (step, course):
+        what = self._calls.what(key, f"spawn:{called}:{digest}")
+        async with self._calls.turn(what, f"spawn {called}") as (step, course):
             return await children.spawn(
-                self._driver, step, agent, brief, given=stored, limits=limits, course=course
+                self._host, step, agent, brief, given=stored, limits=limits, course=course
             )
 
     def _digest_of_child(self, brief: str, stored: Raw) -> str:
         """Return the digest of a child's brief and input, and of which is which."""
-        size = self._driver.replay.digest_bytes
+        size = self._host.history.digest_bytes
         if size < values.DIGEST_BYTES:  # of a run that an earlier release has begun
             return values.digest(brief.encode() + bytes(stored), size)
         both = [brief, bytes(stored).decode()]
         return values.digest(bytes(values.encode("spawn", "its brief", both)))
+
+    # ── people ───────────────────────────────────────────────────────────────────────────────
+
+    async def plan(self, *steps: str) -> None:
+        """See ``Run.plan``."""
+        await self._people.plan(*steps)
+
+    async def ask(
+        self,
+        message: str,
+        *,
+        schema: dict[str, Any] | None = None,
+        expires_in: float | None = None,
+        answerers: Sequence[str] = (),
+    ) -> Answer:
+        """See ``Run.ask``."""
+        return await self._people.ask(
+            message, schema=schema, expires_in=expires_in, answerers=answerers
+        )
+
+    async def approve(
+        self,
+        message: str,
+        *,
+        details: Any = None,
+        expires_in: float | None = None,
+        answerers: Sequence[str] = (),
+    ) -> Approval:
+        """See ``Run.approve``."""
+        return await self._people.approve(
+            message, details=details, expires_in=expires_in, answerers=answerers
+        )
+
+    async def hand_over(self, message: str, *, to: Sequence[str] = ()) -> Answer:
+        """See ``Run.hand_over``."""
+        return await self._people.hand_over(message, to=to)
+
+    async def cancel(self, why: str, *, by: str = "") -> NoReturn:
+        """See ``Run.cancel``."""
+        await self._people.cancel(why, by=by)
+
+    async def inbox(self) -> list[Message]:
+        """See ``Run.inbox``."""
+        return await self._people.inbox()
+
+    async def earlier(self) -> list[Spoken]:
+        """See ``Run.earlier``."""
+        return await self._people.earlier()
+
+    async def say(self, text: str) -> None:
+        """See ``Run.say``."""
+        await self._people.say(text)
+
+    async def distrust(self, source: str) -> None:
+        """See ``Run.distrust``."""
+        await self._people.distrust(source)
+
+    def notices(self) -> list[str]:
+        """See ``Run.notices``."""
+        return self._people.notices()
 
     # ── the world, time, chance ──────────────────────────────────────────────────────────────
 
@@ -210,34 +276,36 @@ class RunContext(People):
                 f"run.guard takes a guard, as FileContent(path), not {_shown(guard)}."
             )
         given.name("run.guard", "the name of a guard", guard.name)
-        await self._listen()
-        async with self._turn(f"guard:{guard.name}", f"a guard: {guard.name}") as (_, course):
-            await self._driver.guards.take(guard, course)
+        await self._calls.listen()
+        async with self._calls.turn(f"guard:{guard.name}", f"a guard: {guard.name}") as (_, course):
+            await self._guards.take(guard, course)
 
     async def snapshot(self, state: Any) -> None:
         """See ``Run.snapshot``."""
         refuse_inside_a_step("run.snapshot")
-        await self._listen()
-        driver = self._driver
-        if driver.working.names:
-            open_ones = ", ".join(driver.working.names)
+        await self._calls.listen()
+        host = self._host
+        if host.in_flight.names:
+            open_ones = ", ".join(host.in_flight.names)
             raise InvalidRequest(f"run.snapshot while steps are open: {open_ones}. Nothing saved.")
         saved = e.StateSaved(
-            epoch=driver.epoch, state=values.encode("snapshot", "the state", state)
+            epoch=host.journal.epoch, state=values.encode("snapshot", "the state", state)
         )
-        async with self._turn("snapshot", "a snapshot") as (_, course):
+        async with self._calls.turn("snapshot", "a snapshot") as (_, course):
             while True:
-                await driver.gate.wait(course)
-                if await driver.log.decide(
-                    lambda s: [*driver.wait_over(s), saved] if driver.gate.may_start(course) else []
+                await host.gate.wait(course)
+                if await host.journal.decide(
+                    lambda s: (
+                        [*host.journal.wait_over(s), saved] if host.gate.may_start(course) else []
+                    )
                 ):
                     break
-        self._seed = driver.replay.seed
+        self._seed = host.history.seed
         self._chance = None
 
     def now(self) -> float:
         """See ``Run.now``."""
-        return self._driver.replay.now
+        return self._host.history.now
 
     def random(self) -> random.Random:
         """See ``Run.random``."""

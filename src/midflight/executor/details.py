@@ -18,6 +18,11 @@ from midflight.tools.base import REGISTRY, Tool
 from midflight.tools.labels import in_words, named, written
 
 
+def choice_of(choices: dict[str, str]) -> dict[str, Any]:
+    """The schema of a question with a few answers, and their words."""
+    return {"enum": list(choices), "x-labels": choices}
+
+
 def call_in_words(tool: Tool, given: Raw, *, before: Raw = NULL) -> dict[str, Any]:
     """The part of a schema that says what a call is; ``before`` are arguments of an earlier one.
 

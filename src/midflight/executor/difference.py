@@ -1,4 +1,4 @@
-"""Tells a person how a function that comes back differs from its record.
+"""Holds a run whose function has changed, and tells a person how it differs from its record.
 
 The words name the steps on record and the steps that the function asks for now. They name the
 arguments that have changed where a step of the same name is asked for, every effect on record that
@@ -7,21 +7,22 @@ the function may repeat, and the effects that it is about to repeat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from midflight.executor.details import differences
+from midflight.executor.guarding import Guards
 from midflight.executor.heard import ASKED_BY_IT
+from midflight.executor.host import Host
+from midflight.executor.in_flight import OpenStep
 from midflight.executor.line import Done, own
+from midflight.executor.stale import CHOICES, TAKE_OVER, hold
 from midflight.kernel.identities import KEYED
 from midflight.kernel.phases import Outcome
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-    from midflight.executor.steps import Step
-
+TAKEN_OVER: Final = "Go on, and do nothing again that was done: take over its results"
 NAMED: Final = 3  # steps and arguments in the message; the rest is counted
 EFFECTS_NAMED: Final = 6  # effects in the message
 EFFECTS_LISTED: Final = 50  # effects in the details, which have a line for themselves
@@ -63,29 +64,45 @@ class Changed(Struct, frozen=True):
         return f"Step {self.name} has other arguments than before{which}"
 
 
-def difference(driver: Driver, missing: Sequence[str]) -> Difference:
+async def hold_for_code(host: Host, guards: Guards, left: Collection[str] = ()) -> None:
+    """The function asks for other things than before: it must not go on by itself.
+
+    ``left`` are steps that it gave up waiting for, and now does not. If what it relies on has
+    changed it may be for that: then this is what is asked about first.
+    """
+    if await guards.hold_if_changed():
+        return
+    missing = [*host.history.missing(), *left]
+    found = difference(host, missing)
+    at = min((host.history.began_at(step) for step in missing), default=host.journal.state.head)
+    choices = {TAKE_OVER: TAKEN_OVER, **CHOICES} if found.effects else CHOICES
+    about = {"steps": missing, "fork_at": at}
+    await hold(host, found.message, about, choices=choices, details=found.details)
+
+
+def difference(host: Host, missing: Sequence[str]) -> Difference:
     """Compare what the function waits for with what it has ``missing`` from its record."""
-    effects = [found for step in missing for found in own(driver, step)]
-    waiting = sorted(driver.working.steps, key=lambda step: step.name)
-    left = [one for one in effects if one.step not in driver.working.calls]
+    effects = [found for step in missing for found in own(host.journal, step)]
+    waiting = sorted(host.in_flight.steps, key=lambda step: step.name)
+    left = [one for one in effects if one.step not in host.in_flight.calls]
     repeated = _repeated(waiting, left)
-    changed = _changed(driver, waiting, missing)
-    same_code = _is_same_code(driver, missing, changed)
-    parts = [] if same_code else [_expected_and_found(driver, missing, changed)]
+    changed = _changed(host, waiting, missing)
+    same_code = _is_same_code(host, missing, changed)
+    parts = [] if same_code else [_expected_and_found(host, missing, changed)]
     parts += [step.told for step in changed[:NAMED]]
     if changed:
         parts.append(HINT if all(step.keyed for step in changed) else HINT + KEY)
-    elif _asks_alike(driver, missing):
+    elif _asks_alike(host, missing):
         parts.append(HINT)
-    parts += _of_effects(driver, left, repeated, "The code" if same_code else "The new code")
+    parts += _of_effects(host, left, repeated, "The code" if same_code else "The new code")
     message = f"{'. '.join(parts)}. What now?"
-    return Difference(message, _details(driver, left, repeated, changed), effects)
+    return Difference(message, _details(host, left, repeated, changed), effects)
 
 
 def _details(
-    driver: Driver, effects: Sequence[Done], repeated: Sequence[Done], changed: Sequence[Changed]
+    host: Host, effects: Sequence[Done], repeated: Sequence[Done], changed: Sequence[Changed]
 ) -> dict[str, str]:
-    reached = "not yet reached" if driver.working.names else "left out"
+    reached = "not yet reached" if host.in_flight.names else "left out"
     listed = {
         "about to be done again": repeated,
         f"done earlier, and {reached} by the new code": [
@@ -105,17 +122,17 @@ def _details(
     }
 
 
-def _expected_and_found(driver: Driver, missing: Sequence[str], changed: Sequence[Changed]) -> str:
-    expected = _some([driver.replay.name_of(step) for step in missing], NAMED) or "a redirect"
-    found = _some(driver.working.names, NAMED) or "its end"
-    by_value = changed or _asks_alike(driver, missing)
+def _expected_and_found(host: Host, missing: Sequence[str], changed: Sequence[Changed]) -> str:
+    expected = _some([host.history.name_of(step) for step in missing], NAMED) or "a redirect"
+    found = _some(host.in_flight.names, NAMED) or "its end"
+    by_value = changed or _asks_alike(host, missing)
     what = "The agent's code or an argument" if by_value else "The agent's code"
     return f"{what} has changed: expected {expected}, found {found}"
 
 
-def _is_same_code(driver: Driver, missing: Sequence[str], changed: Sequence[Changed]) -> bool:
+def _is_same_code(host: Host, missing: Sequence[str], changed: Sequence[Changed]) -> bool:
     """Return whether the function asks for the next steps on record, with other arguments."""
-    only_changed = sorted(step.name for step in changed) == driver.working.names
+    only_changed = sorted(step.name for step in changed) == host.in_flight.names
     return only_changed and any(step.before == missing[0] for step in changed)
 
 
@@ -123,7 +140,7 @@ def _is_same_code(driver: Driver, missing: Sequence[str], changed: Sequence[Chan
 
 
 def _of_effects(
-    driver: Driver, effects: Sequence[Done], repeated: Sequence[Done], code: str
+    host: Host, effects: Sequence[Done], repeated: Sequence[Done], code: str
 ) -> list[str]:
     """Say what was done, and what of it the function may do again."""
     done = [one for one in effects if one.outcome is Outcome.DONE]
@@ -140,12 +157,12 @@ def _of_effects(
         more = f" and may repeat {them}" if others else ""
         labels = _labels(repeated, EFFECTS_NAMED)
         parts.append(f"{code} is about to do {labels} again{more}")
-    elif others and driver.working.names:
+    elif others and host.in_flight.names:
         parts.append(f"{code} may repeat {'it' if others == 1 else 'them'}")
     return parts
 
 
-def _repeated(waiting: Sequence[Step], effects: Sequence[Done]) -> list[Done]:
+def _repeated(waiting: Sequence[OpenStep], effects: Sequence[Done]) -> list[Done]:
     """Return the effects on record that the steps which now wait would do again."""
     left, found = list(effects), []
     for step in waiting:
@@ -163,24 +180,24 @@ def _labels(effects: Sequence[Done], limit: int) -> str:
 # ── arguments ────────────────────────────────────────────────────────────────────────────────
 
 
-def _changed(driver: Driver, waiting: Sequence[Step], missing: Sequence[str]) -> list[Changed]:
+def _changed(host: Host, waiting: Sequence[OpenStep], missing: Sequence[str]) -> list[Changed]:
     """Return the steps that are on record under the same name."""
     left, found = list(missing), []
     for step in waiting:
-        before = next((one for one in left if driver.replay.name_of(one) == step.name), None)
+        before = next((one for one in left if host.history.name_of(one) == step.name), None)
         if before is None:
             continue
         left.remove(before)
-        attempts = driver.replay.attempts_of(before)
+        attempts = host.history.attempts_of(before)
         kept = differences(step.tool, attempts[-1].event.input, step.given) if attempts else {}
         keyed = before.startswith(KEYED) or step.identity.startswith(KEYED)
         found.append(Changed(step.name, before, kept, keyed))
     return found
 
 
-def _asks_alike(driver: Driver, missing: Sequence[str]) -> bool:
+def _asks_alike(host: Host, missing: Sequence[str]) -> bool:
     """Return whether a call that is not a step is on record with other words."""
-    calls = [call for call in driver.working.waiting if call.startswith(SAME_CALL)]
+    calls = [call for call in host.in_flight.waiting if call.startswith(SAME_CALL)]
     return any(_kind(call) == _kind(step) for call in calls for step in missing)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 from msgspec import Raw
@@ -15,8 +15,7 @@ from msgspec import Raw
 from midflight.executor import foreign, values
 from midflight.executor.backoff import back_off, tries_left
 from midflight.executor.calls import Aborted, Call, Raised, Returned
-from midflight.executor.caps import give_notice
-from midflight.executor.details import attempt_in_words
+from midflight.executor.details import attempt_in_words, choice_of
 from midflight.executor.heard import Begun
 from midflight.executor.helping import helper
 from midflight.executor.logbook import Choose
@@ -24,14 +23,12 @@ from midflight.executor.lost import may_act_for, may_arrive_for
 from midflight.executor.recording import record
 from midflight.executor.reporting import tell_of_question
 from midflight.executor.settling import begin_to_settle, end_to_settle
+from midflight.executor.steps import Step
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL
 from midflight.tools.base import Done, EffectRecord, NotDone, Unclear
 from midflight.tools.secret import from_stored
-
-if TYPE_CHECKING:
-    from midflight.executor.steps import Step
 
 STILL_AT_IT: Final = "The worker that began it was lost and may still be at it."
 MAY_ARRIVE: Final = "What was sent may still arrive."
@@ -43,15 +40,10 @@ CHOICES: Final = {
 }
 
 
-def choice_of(choices: dict[str, str]) -> dict[str, Any]:
-    """The schema of a question with a few answers, and their words."""
-    return {"enum": list(choices), "x-labels": choices}
-
-
 def attempt_in_doubt(step: Step) -> Begun | None:
     """Return the last attempt at this step if nobody knows its outcome, or None."""
-    for begun in reversed(step.driver.replay.attempts_of(step.identity)):
-        effect = step.driver.log.state.effects.get(begun.position)
+    for begun in reversed(step.host.history.attempts_of(step.identity)):
+        effect = step.host.journal.state.effects.get(begun.position)
         return begun if effect and effect.outcome is Outcome.UNKNOWN else None
     return None
 
@@ -65,14 +57,14 @@ async def resolve(
     crash, an abort or a stop does not, nor does what a person wants done again. ``cause`` is what
     it raised: it may say when to try again, or never to.
     """
-    first, *_ = step.driver.replay.attempts_of(step.identity)  # a repeat makes no key younger
-    recent = step.driver.time_of_the_store() - first.at <= step.tool.key_ttl
+    first, *_ = step.host.history.attempts_of(step.identity)  # a repeat makes no key younger
+    recent = step.host.journal.clock.now() - first.at <= step.tool.key_ttl
     if step.tool.effect is Effect.WRITE and recent:
         return True  # the same key makes a repeat harmless
     answer, how = await _check(step, begun), "check"
     if isinstance(answer, Unclear):
         answer, how = await _ask_person(step, begun.position, answer.why, failed), "person"
-    known = step.driver.log.state.effects[begun.position].outcome
+    known = step.host.journal.state.effects[begun.position].outcome
     if known is not Outcome.UNKNOWN:  # its worker has told meanwhile, and knows better
         return known is not Outcome.DONE
     if isinstance(answer, Done):
@@ -98,9 +90,9 @@ async def _check(step: Step, begun: Begun) -> Any:
         if step.tool.check is None:
             return Unclear("this tool has no check, so only a person can find out")
         check = helper("check", step.tool.check, step.tool)
-        effect = step.driver.log.state.effects[begun.position]
-        left = may_arrive_for(step.driver, effect, step.tool)
-        ending = await step.run_call(Call(check, (asked,), {}, step.driver.alarms), apart=True)
+        effect = step.host.journal.state.effects[begun.position]
+        left = may_arrive_for(step.host, effect, step.tool)
+        ending = await step.run_call(Call(check, (asked,), {}, step.host.alarms), apart=True)
         step.resting = True
         match ending:
             case Returned(value=Done() | Unclear() as answer):
@@ -122,28 +114,27 @@ async def _check(step: Step, begun: Begun) -> Any:
 
 async def _give_time(step: Step, attempt: int, left: float) -> None:
     """Wait until neither a lost worker nor what was sent can bring it about any more."""
-    driver, effect = step.driver, step.driver.log.state.effects[attempt]
-    why = STILL_AT_IT if may_act_for(driver, effect) else MAY_ARRIVE
-    await give_notice(
-        driver,
+    host, effect = step.host, step.host.journal.state.effects[attempt]
+    why = STILL_AT_IT if may_act_for(host, effect) else MAY_ARRIVE
+    await host.journal.give_notice(
         f"unseen:{attempt}",
         f"{step.label}: its check has not seen it. {why} It is looked up again after {left:.0f} s; "
         "until then nobody knows whether it happened.",
     )
-    await begin_to_settle(driver, effect, left)
+    await begin_to_settle(host, effect, left)
     step.idle = True
-    with anyio.move_on_after(may_arrive_for(driver, effect, step.tool)):
-        await driver.log.until(
-            lambda: step.told or _is_known(step, attempt) or not driver.gate.may_start(step.course)
+    with anyio.move_on_after(may_arrive_for(host, effect, step.tool)):
+        await host.journal.until(
+            lambda: step.told or _is_known(step, attempt) or not host.gate.may_start(step.course)
         )
     step.idle = False
-    if not may_arrive_for(driver, effect, step.tool):
-        await end_to_settle(driver, effect)
+    if not may_arrive_for(host, effect, step.tool):
+        await end_to_settle(host, effect)
 
 
 def _is_known(step: Step, attempt: int) -> bool:
     """Return whether somebody has told meanwhile what became of the attempt."""
-    return step.driver.log.state.effects[attempt].outcome is not Outcome.UNKNOWN
+    return step.host.journal.state.effects[attempt].outcome is not Outcome.UNKNOWN
 
 
 async def _ask_person(step: Step, attempt: int, why: str, failed: str) -> Any:
@@ -152,11 +143,11 @@ async def _ask_person(step: Step, attempt: int, why: str, failed: str) -> Any:
         one[:1].upper() + one[1:].rstrip(".") for one in (failed, foreign.text(why)) if one
     )
     message = f"It is not known whether this happened: {step.label}. {why}".strip()
-    if may_act_for(step.driver, step.driver.log.state.effects[attempt]):
+    if may_act_for(step.host, step.host.journal.state.effects[attempt]):
         message = f"{message.rstrip('.')}. {STILL_AT_IT}"
-    if f"doubt:{attempt}" not in step.driver.replay.questions:
+    if f"doubt:{attempt}" not in step.host.history.questions:
         tell_of_question(step, message)
-    begun = step.driver.replay.begun(attempt).event
+    begun = step.host.history.begun(attempt).event
     schema = choice_of(CHOICES) | attempt_in_words(begun)
     answer = await step.ask(f"doubt:{attempt}", "doubt", message, schema, about=attempt)
     if _is_known(step, attempt):
@@ -168,7 +159,7 @@ async def _ask_person(step: Step, attempt: int, why: str, failed: str) -> Any:
         case "happened":
             return Done()
         case _:
-            cut = step.driver.replay.cuts.get(attempt)
+            cut = step.host.history.cuts.get(attempt)
             words = cut.words() if cut is not None else why
             return await record(step, NULL, f"outcome unknown: {words}")  # raises, unless known
 
@@ -184,11 +175,11 @@ async def _learn(
     error: str = "",
 ) -> None:
     learned = e.LateOutcome(
-        epoch=step.driver.epoch,
+        epoch=step.host.journal.epoch,
         attempt=attempt,
         outcome=outcome,
         result=result,
         error=error,
         how=how,
     )
-    await step.driver.log.settle(learned, then)
+    await step.host.journal.settle(learned, then)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from midflight.conversation import REPORT
 from midflight.errors import JournalNotFound
 from midflight.executor import values
 from midflight.executor.foreign import text
+from midflight.executor.host import Host
 from midflight.executor.journal_client import JournalClient
 from midflight.inputs import Ids
 from midflight.kernel import events as e
@@ -22,9 +23,6 @@ from midflight.kernel.thread import FrontChanged, Said, ThreadState
 from midflight.run import Agent
 from midflight.stores.base import RUN_PREFIX, Committed, Draft, Submit, View, Widen
 from midflight.stores.waiting import end_of, result_of
-
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
 
 REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
 REPORT_READ_MAX: Final = 16_000  # and that are read by the run which has begun it
@@ -123,15 +121,15 @@ def begun_in(done: Committed) -> Iterable[str]:
     return dict.fromkeys(runs)
 
 
-async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool:
+async def end(host: Host, ending: Callable[[RunState], list[Event]]) -> bool:
     """End a run, and begin in the same transaction what comes next in its thread."""
-    run, thread = driver.run, driver.log.state.thread
-    new = RUN_PREFIX + driver.ids()
+    run, thread = host.journal.run, host.journal.state.thread
+    new = RUN_PREFIX + host.ids()
 
     def decided(agent: str, view: View) -> Draft:
         mine, talk = view.states[run], thread_of(view, thread)
         assert isinstance(mine, RunState)
-        events = ending(mine) if mine.epoch == driver.epoch else []
+        events = ending(mine) if mine.epoch == host.journal.epoch else []
         finished = next((x for x in events if isinstance(x, e.RunFinished)), None)
         if finished is None or not talk.head:
             return Draft({run: events})
@@ -144,18 +142,18 @@ async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool
         return drafted(view, moves, covered=agent)
 
     done = await transact(
-        driver.log.submit,
-        driver.ids,
+        host.journal.submit,
+        host.ids,
         (run, thread),
         decided,
         thread=thread,
-        agent=driver.log.state.agent,
+        agent=host.journal.state.agent,
         new=(thread,),
     )
     for begun in begun_in(done):
         if begun != run:
-            await driver.ensure(begun)
-    return not driver.log.state.alive
+            await host.ensure(begun)
+    return not host.journal.state.alive
 
 
 def with_what_follows(view: View, draft: Draft, *, new: str, covered: str) -> Draft:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Raw
 
@@ -17,11 +17,9 @@ from midflight.executor import values
 from midflight.executor.detach import detachable
 from midflight.executor.foreign import being_ended, ends_us, tamed, traceback_of
 from midflight.executor.forking import settle_with_the_past
+from midflight.executor.host import Host
 from midflight.run import Redirected, Signal
 from midflight.tools.secret import clean_logger
-
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
 
 UNWIND_S: Final = 5.0  # what a function has for its own clean-up before it is abandoned
 CANCELLED_S: Final = 1.0  # and what it has after a cancel
@@ -32,22 +30,27 @@ log: Final = clean_logger(__name__)
 class AgentCall:
     """One run's agent function. ``ended`` is its value or error once it has come to its end."""
 
-    __slots__ = ("_abandoned", "_driver", "_late", "_task", "ended", "running")
+    __slots__ = ("_abandoned", "_host", "_late", "_task", "ended", "running")
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, host: Host) -> None:
         self.running = False
         self.ended: BaseException | Raw | None = None
-        self._driver = driver
+        self._host = host
         self._task: asyncio.Task[Any] | None = None
         self._abandoned = False
         self._late = False
+        host.signals.on_redirect(self._redirected)
+
+    def fail(self, error: Exception) -> None:
+        """It cannot be called, for this reason."""
+        self.ended = error
 
     def start(self, context: Any) -> None:
         """Call it (again), in a task of the driver's."""
         self.ended, self.running = None, True
-        self._driver.tasks.start_soon(self._call, context)
+        self._host.tasks.start(self._call, context)
 
-    def redirected(self, brief: str) -> None:
+    def _redirected(self, brief: str) -> None:
         """There is a new course; one that had come to its end by then has not heard of it."""
         if self.ended is not None and not isinstance(self.ended, Signal):
             self.ended = Redirected(brief)
@@ -62,35 +65,35 @@ class AgentCall:
 
     async def _call(self, context: Any) -> None:
         self._task = asyncio.current_task()
-        driver = self._driver
+        host = self._host
         try:
-            if driver.log.state.fork_of:
-                await settle_with_the_past(driver)
-            calling = driver.agent.function(context)
+            if host.journal.state.fork_of:
+                await settle_with_the_past(host)
+            calling = host.agent.function(context)
             if not isinstance(calling, Coroutine):
-                raise TypeError(f"agent {driver.agent.name} has to be an async def, and is not")
+                raise TypeError(f"agent {host.agent.name} has to be an async def, and is not")
             value = await detachable(calling, lambda: self._abandoned)
             self.ended = values.encode_result("", value)
         except asyncio.CancelledError as error:
             if being_ended():
                 raise
-            self.ended = driver.course.told or error  # ours, or its own
+            self.ended = host.signals.told or error  # ours, or its own
         except BaseException as error:  # the edge of the agent's own code
             if ends_us(tamed(error), self._task):  # in no variable: it would keep this frame
                 raise
             self.ended = self._own(_unwrapped(tamed(error)))
         finally:
             self.running = False
-            if driver.course.heard != driver.course.number:
-                self.redirected(driver.replay.brief)
-            driver.log.stir()
+            if host.signals.heard != host.signals.number:
+                self._redirected(host.history.brief)
+            host.journal.stir()
 
     def _own(self, error: BaseException) -> BaseException:
         """Return how the function ended; a signal that nobody has given it is a failure.
 
         After a signal of ours it is called again, and after one of its own it would be for ever.
         """
-        course = self._driver.course
+        course = self._host.signals
         if not isinstance(error, Signal) or course.signalled or course.told is not None:
             return error
         name = type(error).__name__
@@ -99,13 +102,13 @@ class AgentCall:
 
     def report_failure(self) -> None:
         """Log where the function has failed: the journal keeps only one line of the error."""
-        error, driver = self.ended, self._driver
+        error, host = self.ended, self._host
         if not isinstance(error, BaseException):
             return
-        about = {"action": "agent_failed", "run": driver.run, "agent": driver.agent.name}
+        about = {"action": "agent_failed", "run": host.journal.run, "agent": host.agent.name}
         if isinstance(error, SourceGone):  # which is no fault of the function: it was not called
             gone = {**about, "action": "source_gone", "source": error.source}
-            log.warning("Fork %s has failed: %s", driver.run, error, extra=gone)
+            log.warning("Fork %s has failed: %s", host.journal.run, error, extra=gone)
             return
         log.error("The agent's function has failed\n%s", traceback_of(error), extra=about)
 
@@ -116,25 +119,29 @@ class AgentCall:
             self._task.cancel()
             await self._within(CANCELLED_S)
         if self.running and self._task is not None:
-            driver = self._driver
-            where = {"action": "function_abandoned", "run": driver.run, "agent": driver.agent.name}
+            host = self._host
+            where = {
+                "action": "function_abandoned",
+                "run": host.journal.run,
+                "agent": host.agent.name,
+            }
             log.warning("The agent's function does not end and was abandoned", extra=where)
             self.abandon()
             self._task.cancel()
-            await driver.log.until(lambda: not self.running)
+            await host.journal.until(lambda: not self.running)
 
     async def _within(self, seconds: float) -> None:
-        alarms, self._late = self._driver.alarms, False
+        alarms, self._late = self._host.alarms, False
         alarms.set(self, alarms.loop.time() + seconds)
         try:
-            await self._driver.log.until(lambda: self._late or not self.running)
+            await self._host.journal.until(lambda: self._late or not self.running)
         finally:
             alarms.drop(self)
 
     def ring(self, _now: float) -> None:
         """It has not ended in time."""
         self._late = True
-        self._driver.log.stir()
+        self._host.journal.stir()
 
 
 def _unwrapped(error: BaseException) -> BaseException:

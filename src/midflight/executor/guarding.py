@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 
 from midflight.errors import InvalidRequest
 from midflight.executor import foreign, given, stale
 from midflight.executor.helping import look
+from midflight.executor.host import Host
 from midflight.guards import Age, Guard
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
-
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
 
 LOOK_S: Final = 10.0  # what takes longer to look at cannot be checked here
 STOPS_S: Final = 1.0  # to end in after that: a look changes nothing, and is left behind
@@ -32,40 +30,29 @@ NOTED_IN: Final = {Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.PAUSED}
 class Guards:
     """The guards on what the function has said it relies on."""
 
-    __slots__ = ("_calls", "_checking", "_driver", "_fresh", "_live", "_returns")
+    __slots__ = ("_calls", "_checking", "_host", "_live")
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._live: dict[str, Guard] = {}
         self._calls: dict[str, int] = {}
-        self._fresh = False
         self._checking = False
-        self._returns = 0  # how often the run has come back
 
     @property
     def any(self) -> bool:
         """True if the run relies on anything."""
-        return bool(self._driver.log.state.guards)
-
-    @property
-    def fresh(self) -> bool:
-        """True if everything was looked at since the run has come back."""
-        return self._fresh or not self.any
+        return bool(self._host.journal.state.guards)
 
     @property
     def due(self) -> bool:
         """True if somebody must look at the guards before anything begins."""
-        return not self.fresh and not self._checking
-
-    def look_again(self) -> None:
-        """The run comes back: nothing is known of the world outside."""
-        self._fresh = False
-        self._returns += 1
+        return not self._host.gate.fresh and not self._checking
 
     def enter(self) -> None:
         """The function is called (again), and names its guards again."""
-        self.look_again()
-        self._fresh = not self.any
+        self._host.gate.look_again()
+        if not self.any:
+            self._host.gate.be_fresh()
         self._calls.clear()
 
     # ── noting ───────────────────────────────────────────────────────────────────────────────
@@ -75,43 +62,43 @@ class Guards:
 
         Then how it looked at that time stands, and is compared.
         """
-        name, driver = guard.name, self._driver
+        name, host = guard.name, self._host
         self._live[name] = guard
         self._calls[name] = self._calls.get(name, 0) + 1
-        driver.log.stir()
-        relied_on = 1 if name in driver.log.state.guards else 0
-        noted = max(driver.replay.entry.guards.get(name, 0), relied_on)
+        host.journal.stir()
+        relied_on = 1 if name in host.journal.state.guards else 0
+        noted = max(host.history.entry.guards.get(name, 0), relied_on)
         if self._calls[name] <= noted:
             return
-        if not driver.replay.unfinished:  # or it would wait for what comes after it
-            await driver.gate.wait(course)
+        if not host.history.unfinished:  # or it would wait for what comes after it
+            await host.gate.wait(course)
         seen = await self._look(guard)
         if not seen:
             raise InvalidRequest(f"guard {name}: its look is empty. It was not noted.")
         await self._note(guard, seen)
 
     async def _note(self, guard: Guard, look: str, why: str = "") -> None:
-        driver = self._driver
+        host = self._host
         noted = e.GuardSet(
-            epoch=driver.epoch, name=guard.name, kind=guard.kind, fingerprint=look, why=why
+            epoch=host.journal.epoch, name=guard.name, kind=guard.kind, fingerprint=look, why=why
         )
 
         def note(state: RunState) -> list[Event]:
-            if driver.lost or state.phase not in NOTED_IN:
+            if host.journal.lost or state.phase not in NOTED_IN:
                 return []
-            return [*driver.wait_over(state), noted]
+            return [*host.journal.wait_over(state), noted]
 
-        await driver.log.decide(note)
+        await host.journal.decide(note)
 
     async def _look(self, guard: Guard) -> str:
-        see = partial(guard.look, self._driver.clock())
+        see = partial(guard.look, self._host.clock())
         seen: str = await self._see(see, f"guard {guard.name}: nothing seen within {LOOK_S:g} s")
         given.text(f"guard {guard.name}", "how it looks", seen, LOOK_MAX)
         return seen
 
     async def _see(self, see: Callable[[], Awaitable[str]], too_late: str) -> Any:
-        driver = self._driver
-        return await look(driver, see, within=LOOK_S, stops_within=STOPS_S, too_late=too_late)
+        host = self._host
+        return await look(host, see, within=LOOK_S, stops_within=STOPS_S, too_late=too_late)
 
     async def _seen(self, guard: Guard | None) -> str:
         """Return how a guarded thing looks now; ``ACCEPTED`` where that cannot be told."""
@@ -128,22 +115,22 @@ class Guards:
         In a task of its own, so that a stop is heard although a look takes long.
         """
         self._checking = True
-        self._driver.begin(self._check)
+        self._host.tasks.begin(self._check)
 
     async def _check(self) -> None:
-        came_back, guards = self._returns, self._driver.log.state.guards
+        came_back, guards = self._host.gate.returns, self._host.journal.state.guards
         try:
             await self._until_named(guards)
             changed = {name: words for name, words in (await self.intact()).items() if words}
-            if came_back != self._returns:
+            if came_back != self._host.gate.returns:
                 return
             if changed:
                 await self._hold(changed)
             else:
-                self._fresh = True
+                self._host.gate.be_fresh()
         finally:
             self._checking = False
-            self._driver.log.stir()
+            self._host.journal.stir()
 
     async def _until_named(self, guards: Mapping[str, object]) -> None:
         """Wait until the function has named them again, for a while.
@@ -152,12 +139,12 @@ class Guards:
         """
         for _ in range(NAMED_PARTS):
             with anyio.move_on_after(NAMED_S / NAMED_PARTS):
-                await self._driver.log.until(lambda: guards.keys() <= self._live.keys())
+                await self._host.journal.until(lambda: guards.keys() <= self._live.keys())
                 return
 
     async def intact(self) -> dict[str, str]:
         """Return what is different about each guard; empty for one that is as it was noted."""
-        names = list(self._driver.log.state.guards)
+        names = list(self._host.journal.state.guards)
         found = dict.fromkeys(names, "")
 
         async def compare(name: str) -> None:
@@ -170,7 +157,7 @@ class Guards:
 
     async def _compare(self, name: str) -> str:
         guard = self._live.get(name)
-        _, before = self._driver.log.state.guards[name]
+        _, before = self._host.journal.state.guards[name]
         if before == stale.ACCEPTED:
             look = await self._seen(guard)
             if guard is not None and look != stale.ACCEPTED:
@@ -179,7 +166,7 @@ class Guards:
         if guard is None:
             return "cannot be checked here"
         too_late = f"nothing seen within {LOOK_S:g} s"
-        see = partial(guard.changed, before, self._driver.clock())
+        see = partial(guard.changed, before, self._host.clock())
         try:
             return foreign.text(await self._see(see, too_late), CHANGED_MAX)
         except Exception as error:  # noqa: BLE001 - a user's code: what it cannot say has changed
@@ -195,11 +182,11 @@ class Guards:
 
     async def _hold(self, changed: Mapping[str, str]) -> None:
         looks = {name: await self._seen(self._live.get(name)) for name in changed}
-        await stale.hold_for_guards(self._driver, changed, looks)
+        await stale.hold_for_guards(self._host, changed, looks)
 
     async def hold_if_changed(self) -> bool:
         """Hold the run if a guard that the function has named again has changed; return whether."""
-        found = {} if self.fresh else await self.intact()
+        found = {} if self._host.gate.fresh else await self.intact()
         return not await self.hold_unless(self._live.keys() & found.keys(), found)
 
     async def refresh(self, found: Mapping[str, str]) -> None:

@@ -87,6 +87,8 @@ class Heard:
     taken_over: dict[Earlier, str] = field(default_factory=dict)  # effects, by which step
     brief: str = ""
     profile: str = ""
+    input: Raw = field(default_factory=lambda: NULL)
+    begun_for: tuple[int, ...] = ()  # messages of the thread
     now: float = 0.0  # the time of the last thing the function has learnt
     state: e.StateSaved | None = None
     questions: dict[str, int] = field(default_factory=dict)  # by the step that asks
@@ -223,6 +225,7 @@ class Heard:
             self.inherit(found.journal)
         else:
             self.seed, self.now = found.journal, found.at
+        self.input, self.begun_for = event.input, event.messages
         self._latest = self.brief = event.brief
         self._latest_profile = self.profile = event.profile
         self.entry = Entry(0, event.brief, event.profile, self.now)
@@ -376,6 +379,14 @@ class Heard:
         self.calls = 0
         self._occurrences.clear()
         self._free.clear()
+
+    def count_call(self) -> None:
+        """The function makes one more call."""
+        self.calls += 1
+
+    def child_ended(self, child: str, at: float, outcome: str) -> None:
+        """Note the end of a child of the run that this one was forked from."""
+        self.children_ended[child] = (at, outcome)
 
     def learn(self, at: float) -> None:
         """The function has learnt something that happened at this time."""

@@ -7,18 +7,16 @@ and what is said about it then says that it may still be at work.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.foreign import Unknowable, words
+from midflight.executor.host import Host
 from midflight.kernel.phases import Effect, Phase
 from midflight.tools.base import Tool, runs_of
-
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
 
 
 class LookStopped(Exception):
@@ -53,7 +51,7 @@ async def call_apart(call: Call) -> Ending:
 
 
 async def run_helper(
-    driver: Driver, call: Call, is_unwanted: Callable[[], bool], patience: float = 0.0
+    host: Host, call: Call, is_unwanted: Callable[[], bool], patience: float = 0.0
 ) -> Ending:
     """Make a call that is told to end when this process ends, or once it is unwanted.
 
@@ -61,32 +59,29 @@ async def run_helper(
     """
 
     async def abort() -> None:
-        await driver.log.until(is_unwanted)
+        await host.journal.until(is_unwanted)
         await anyio.sleep(patience)
         while not call.running:  # it begins in a moment, or has ended and we are cancelled
             await anyio.lowlevel.checkpoint()
         call.abort("stopped", hurry=True)
 
-    driver.helpers.add(call)
-    try:
+    with host.in_flight.helping(call):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(abort)
             ending = await call_apart(call)
             tasks.cancel_scope.cancel()
-    finally:
-        driver.helpers.discard(call)
     return ending
 
 
-def is_hurried(driver: Driver) -> bool:
+def is_hurried(host: Host) -> bool:
     """Return whether the run is to end at once: it was killed, or cancelled with ``now``."""
-    state = driver.log.state
-    killed = driver.lost and not state.driver
+    state = host.journal.state
+    killed = host.journal.lost and not state.driver
     return killed or (state.phase is Phase.CANCELLING and state.cancel_now)
 
 
 async def look(
-    driver: Driver,
+    host: Host,
     see: Callable[[], Awaitable[Any]],
     *,
     within: float,
@@ -109,15 +104,15 @@ async def look(
         timeout=within,
         stops_within=stops_within,
     )
-    call = Call(looking, (), {}, driver.alarms)
-    unwanted = is_unwanted or (lambda: is_hurried(driver))
+    call = Call(looking, (), {}, host.alarms)
+    unwanted = is_unwanted or (lambda: is_hurried(host))
     if unwanted() and not patience:
         raise LookStopped
     endings: list[Ending] = []
 
     async def make(ended: anyio.Event) -> None:
         with anyio.CancelScope(shield=True):  # or anyio would cancel a deaf one again and again
-            endings.append(await run_helper(driver, call, unwanted, patience))
+            endings.append(await run_helper(host, call, unwanted, patience))
         ended.set()
 
     async with anyio.create_task_group() as tasks:

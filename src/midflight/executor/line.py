@@ -1,4 +1,4 @@
-"""Effects on record that a step may repeat: those of the run itself, and of the line of its forks.
+"""The line of runs that a fork comes from: what it takes over, and effects that it may repeat.
 
 A fork has another journal than the run before it, so what that run has done is read there, once and
 only if the fork comes to an effect of its own.
@@ -7,27 +7,29 @@ only if the fork comes to an effect of its own.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import Final
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from midflight.executor.heard import Record
+from midflight.errors import InvalidRequest, JournalNotFound
+from midflight.executor.heard import Begun, Record
+from midflight.executor.in_flight import OpenStep
+from midflight.executor.logbook import RunJournal
 from midflight.executor.replay import Replay
 from midflight.executor.values import DIGEST_BYTES
 from midflight.kernel import events as e
 from midflight.kernel.fold import advance
 from midflight.kernel.identities import KEYED, turn
 from midflight.kernel.phases import Outcome
-from midflight.kernel.record import Earlier, Recorded
+from midflight.kernel.record import Actor, Earlier, Recorded
 from midflight.kernel.state import Attempt, RunState
 from midflight.stores.base import empty_state
+from midflight.stores.waiting import Journals
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-    from midflight.executor.heard import Begun
-    from midflight.executor.steps import Step
-
+FEW: Final = 8  # names in a line that a person reads
 MAY_HAVE_HAPPENED: Final = frozenset({None, Outcome.DONE, Outcome.UNKNOWN})
 
 
@@ -45,7 +47,7 @@ class Done(Struct, frozen=True):
     can_be_undone: bool = False
     inherited: bool = False  # its result is on record in the fork, too
 
-    def is_same(self, step: Step) -> bool:
+    def is_same(self, step: OpenStep) -> bool:
         """Return whether a step would do this again: the same tool with the same arguments.
 
         A person may have edited the arguments since, so what the function has asked for counts too.
@@ -53,7 +55,7 @@ class Done(Struct, frozen=True):
         given = bytes(self.input) == bytes(step.given) or _asked(self.step) == step.asked
         return self.tool == step.tool.name and given
 
-    def is_surely_same(self, step: Step) -> bool:
+    def is_surely_same(self, step: OpenStep) -> bool:
         """Return whether nobody can have made another call look like this one.
 
         Short digests of earlier releases do not show that: then a person looks at both.
@@ -68,9 +70,9 @@ def _asked(identity: str) -> str:
     return "" if what.startswith(KEYED) else what.rpartition(":")[2].partition("@")[0]
 
 
-def own(driver: Driver, step: str) -> Iterator[Done]:
+def own(journal: RunJournal, step: str) -> Iterator[Done]:
     """Yield the effects of a step of this run, since its last snapshot or left over from before."""
-    replay, state = driver.replay, driver.log.state
+    replay, state = journal.history, journal.state
     since = 0 if step in replay.entry.carried else replay.scope
     for begun in replay.attempts_of(step):
         effect = state.effects.get(begun.position)
@@ -98,22 +100,56 @@ def _done(begun: Begun, effect: Attempt, record: Record | None, run: str) -> Don
     )
 
 
-async def done_in_line(driver: Driver) -> list[Done]:
-    """Return the effects of runs before a fork that it has not asked for; oldest first."""
-    if not driver.log.state.fork_of:
-        return []
-    if driver.line is None:
-        driver.line = await _read_line(driver)
-    left = driver.replay.left_over
-    return [found for found in driver.line if not found.inherited or found.step in left]
+class Lineage:
+    """One run's line. ``gone`` is a run of it without which a fork can only be ended."""
+
+    __slots__ = ("_done", "_journal", "_repeating", "gone")
+
+    def __init__(self, journal: RunJournal) -> None:
+        self._journal = journal
+        self._done: list[Done] | None = None  # effects of the runs before a fork, once read
+        self._repeating: set[Earlier] = set()  # effects that a step at work may take over
+        self.gone = ""
+
+    async def take_over(self, created: e.RunCreated) -> None:
+        """Have a fork hear of its past, as far as the runs of its line are there."""
+        journal = self._journal
+        try:
+            async for record in _inherited(journal.client, created.fork_of, created.fork_at):
+                journal.history.hear(record)
+        except JournalNotFound as gone:  # a purge spares it today, and did not always
+            self.gone = gone.journal
+
+    async def done(self) -> list[Done]:
+        """Return the effects of runs before a fork that it has not asked for; oldest first."""
+        if not self._journal.state.fork_of:
+            return []
+        if self._done is None:
+            self._done = await _read_line(self._journal)
+        left = self._journal.history.left_over
+        return [found for found in self._done if not found.inherited or found.step in left]
+
+    @property
+    def repeating(self) -> frozenset[Earlier]:
+        """The effects that a step at work may take over."""
+        return frozenset(self._repeating)
+
+    @contextmanager
+    def repeats(self, place: Earlier) -> Iterator[None]:
+        """While inside, no other step may take this effect over."""
+        self._repeating.add(place)
+        try:
+            yield
+        finally:
+            self._repeating.discard(place)
 
 
-async def _read_line(driver: Driver) -> list[Done]:
-    state = driver.log.state
+async def _read_line(journal: RunJournal) -> list[Done]:
+    state = journal.state
     found: list[Done] = []
     run, cut = state.fork_of, state.fork_at
     while run:
-        there, effects, snapshot = await _read_run(driver, run, cut)
+        there, effects, snapshot = await _read_run(journal.client, run, cut)
         found = [*effects, *found]
         if snapshot:  # what came before it is in the state that the fork began from
             break
@@ -121,11 +157,11 @@ async def _read_line(driver: Driver) -> list[Done]:
     return found
 
 
-async def _read_run(driver: Driver, run: str, cut: int) -> tuple[RunState, list[Done], int]:
+async def _read_run(journals: Journals, run: str, cut: int) -> tuple[RunState, list[Done], int]:
     """One run of the line as it stands now; ``cut`` is where the next one was forked from it."""
     state, heard, snapshot = empty_state(run), Replay(), 0
     assert isinstance(state, RunState)
-    async for found in _records(driver, run):
+    async for found in _records(journals, run):
         advance(state, found)
         if isinstance(found.event, e.StateSaved):
             snapshot = found.position if found.position < cut else snapshot
@@ -144,9 +180,104 @@ async def _read_run(driver: Driver, run: str, cut: int) -> tuple[RunState, list[
     return state, marked, snapshot
 
 
-async def _records(driver: Driver, run: str) -> AsyncIterator[Recorded]:
+async def _records(journals: Journals, run: str) -> AsyncIterator[Recorded]:
     after = 0
-    while page := await driver.journals.read(run, after=after):
+    while page := await journals.read(run, after=after):
         for found in page:
             yield found
+        after = page[-1].position
+
+
+# ── a fork and its past ──────────────────────────────────────────────────────────────────────
+
+
+async def created_by_fork(
+    journals: Journals, old: RunState, at: int, *, who: Actor, key: str = "", brief: str = ""
+) -> e.RunCreated:
+    """The first event of a fork of ``old`` at a position."""
+    if not 1 < at <= old.head + 1:
+        raise InvalidRequest(
+            f"run {old.journal} has no place {at}; it goes from 2 to {old.head + 1}. "
+            "Nothing was changed."
+        )
+    first = (await journals.read(old.journal, limit=1))[0].event
+    assert isinstance(first, e.RunCreated)
+    taken = taken_over(await state_at(journals, old.journal, at))
+    made = [old.effects[position].label for position in taken if not old.effects[position].undone]
+    return msgspec.structs.replace(
+        first,
+        who=who,
+        key=key,
+        brief=brief or old.brief,
+        limits=old.limits,
+        profile=old.profile,
+        parent="",
+        fork_of=old.journal,
+        fork_at=at,
+        inherited=(*old.inherited, *made),
+    )
+
+
+def taken_over(then: RunState) -> list[int]:
+    """Return the effects whose results a fork from there has; it would do all others anew."""
+    return [p for p, effect in then.effects.items() if effect.outcome is Outcome.DONE]
+
+
+async def state_at(journals: Journals, run: str, at: int) -> RunState:
+    """A run as it was before a position."""
+    then = empty_state(run)
+    assert isinstance(then, RunState)
+    async for record in _before(journals, run, at):
+        advance(then, record)
+    return then
+
+
+def place_of(records: list[Recorded], step: str) -> int:
+    """Return where a step was first begun or recorded, by its name or identity."""
+    for record in records:
+        event = record.event
+        if isinstance(event, e.AttemptStarted | e.StepSettled) and step in (event.name, event.step):
+            return record.position
+    events = (record.event for record in records)
+    names = {found.name for found in events if isinstance(found, e.AttemptStarted | e.StepSettled)}
+    known = ", ".join(sorted(names)[:FEW]) or "none"
+    raise InvalidRequest(f"no step {step!r} is on record, but {known}. Nothing was changed.")
+
+
+async def check_line(journals: Journals, old: RunState) -> None:
+    """Refuse a fork of a run that has lost what it took over: it could only fail, too."""
+    source = old.fork_of
+    try:
+        while source:
+            first = (await journals.read(source, limit=1))[0].event
+            source = first.fork_of if isinstance(first, e.RunCreated) else ""
+    except JournalNotFound as gone:
+        raise InvalidRequest(
+            f"run {gone.journal}, from which run {old.journal} takes over what was done, is not in "
+            "this store any more: it was purged, or a backup lacks it. A fork could only fail; "
+            "start a new run. Nothing was changed."
+        ) from gone
+
+
+async def _inherited(journals: Journals, run: str, at: int) -> AsyncIterator[Recorded]:
+    """Everything before a fork's place, from the first run of its line on."""
+    if not run:
+        return
+    first = (await journals.read(run, limit=1))[0].event
+    if isinstance(first, e.RunCreated):
+        async for record in _inherited(journals, first.fork_of, first.fork_at):
+            yield record
+    async for record in _before(journals, run, at):
+        yield record
+
+
+async def _before(journals: Journals, run: str, at: int) -> AsyncIterator[Recorded]:
+    after = 0
+    while after < at - 1:
+        page = await journals.read(run, after=after)
+        if not page:
+            return
+        for record in page:
+            if record.position < at:
+                yield record
         after = page[-1].position

@@ -8,72 +8,69 @@ from typing import Final
 
 import anyio
 
-from midflight.executor.drive import Driver
-from midflight.executor.replay import Waiting
+from midflight.executor.host import Host
+from midflight.executor.in_flight import Waiting
 from midflight.kernel.identities import KEYED
 from midflight.run import Redirected, Signal
 
 PATIENCE: Final = 3  # signals raised before a function that catches them all waits for ever
 
 
-class Listening:
-    """The part of a run that every call of its function goes through."""
+class FunctionCalls:
+    """The calls of one function on its run: each of them goes through here."""
 
-    __slots__ = ("_driver", "_signals")
+    __slots__ = ("_signals", "host")
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, host: Host) -> None:
+        self.host = host
         self._signals = 0
 
-    def _what(self, key: str, unkeyed: str, reusable: bool = True) -> str:
-        return f"{KEYED}{key}" if key else self._driver.replay.scoped(unkeyed, reusable=reusable)
+    def what(self, key: str, unkeyed: str, reusable: bool = True) -> str:
+        """Return what the identity of a call is made of: its key, or what it is about."""
+        return f"{KEYED}{key}" if key else self.host.history.scoped(unkeyed, reusable=reusable)
 
-    async def _listen(self) -> None:
+    async def listen(self) -> None:
         """Raise what has to be told; a function that will not hear it waits for ever."""
-        driver = self._driver
-        if self._signals >= PATIENCE and driver.course.told is not None:
+        host = self.host
+        if self._signals >= PATIENCE and host.signals.told is not None:
             await anyio.sleep_forever()
-        if driver.course.delivering or driver.replay.tells:
-            await driver.course.note_call()
+        if host.signals.delivering or host.history.tells:
+            await host.signals.note_call()
         else:
-            driver.replay.calls += 1
+            host.history.count_call()
         try:
-            driver.course.raise_if_told(driver.course.heard)
+            host.signals.raise_if_told(host.signals.heard)
         except Signal:
-            self._note()
+            self.note()
             raise
 
     @asynccontextmanager
-    async def _turn(self, what: str, called: str) -> AsyncIterator[tuple[str, int]]:
+    async def turn(self, what: str, called: str) -> AsyncIterator[tuple[str, int]]:
         """Make one call that may wait and is not a step; give its identity and its course."""
-        driver = self._driver
-        identity = driver.replay.identity(what)
-        async with self._waiting(identity, called) as call:
-            await driver.log.until(
-                lambda: not driver.replay.is_told(identity) or driver.course.is_told(call.course)
+        host = self.host
+        identity = host.history.identity(what)
+        async with self.waiting(identity, called) as call:
+            await host.journal.until(
+                lambda: not host.history.is_told(identity) or host.signals.is_told(call.course)
             )
-            driver.course.raise_if_told(call.course)
+            host.signals.raise_if_told(call.course)
             yield identity, call.course
-            if not driver.replay.is_done(identity):  # told of a redirect it has not looked for
-                driver.course.raise_if_told(call.course)
+            if not host.history.is_done(identity):  # told of a redirect it has not looked for
+                host.signals.raise_if_told(call.course)
 
     @asynccontextmanager
-    async def _waiting(self, identity: str, called: str) -> AsyncIterator[Waiting]:
+    async def waiting(self, identity: str, called: str) -> AsyncIterator[Waiting]:
         """While a call waits it can be told things."""
-        driver = self._driver
-        driver.working.waiting[identity] = call = Waiting(identity, called, driver.course.heard)
-        driver.log.stir()
-        try:
-            yield call
-        except Signal as signal:
-            if isinstance(signal, Redirected):
-                driver.replay.turn_away(identity, signal)
-            self._note()
-            raise
-        finally:
-            del driver.working.waiting[identity]
-            driver.log.stir()
+        host = self.host
+        with host.in_flight.call(Waiting(identity, called, host.signals.heard)) as call:
+            try:
+                yield call
+            except Signal as signal:
+                if isinstance(signal, Redirected):
+                    host.history.turn_away(identity, signal)
+                self.note()
+                raise
 
-    def _note(self) -> None:
+    def note(self) -> None:
         """Count one more stop that the function was told: it may ignore them, but not for ever."""
-        self._signals += self._driver.course.told is not None
+        self._signals += self.host.signals.told is not None

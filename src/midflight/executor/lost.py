@@ -13,40 +13,38 @@ its worker is dead: ``settles_within`` says how long a provider may take to act 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from midflight.executor.host import Host
 from midflight.kernel.state import LOST, WORKER_LOST, Attempt
 from midflight.tools.base import Tool
 from midflight.tools.supervised import OVERTIME_S
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-
 SLACK_S: Final = 1.0  # in which a supervisor that is late ends its tool
 
 
-def may_act_for(driver: Driver, attempt: Attempt) -> float:
+def may_act_for(host: Host, attempt: Attempt) -> float:
     """For how many seconds a lost worker may still be at this attempt; a thread has no limit."""
-    return _left(driver, attempt, _worker_has(driver, attempt))
+    return _left(host, attempt, _worker_has(host, attempt))
 
 
-def may_arrive_for(driver: Driver, attempt: Attempt, tool: Tool) -> float:
+def may_arrive_for(host: Host, attempt: Attempt, tool: Tool) -> float:
     """For how many seconds this attempt may still take effect, by its worker or by what it sent."""
-    return _left(driver, attempt, _worker_has(driver, attempt) + tool.settles_within)
+    return _left(host, attempt, _worker_has(host, attempt) + tool.settles_within)
 
 
-def _left(driver: Driver, attempt: Attempt, bound: float) -> float:
+def _left(host: Host, attempt: Attempt, bound: float) -> float:
     if not bound:
         return 0.0
-    return max(0.0, bound - driver.age(driver.replay.unknown_at[attempt.position]))
+    return max(0.0, bound - host.journal.clock.age(host.history.unknown_at[attempt.position]))
 
 
-def _worker_has(driver: Driver, attempt: Attempt) -> float:
+def _worker_has(host: Host, attempt: Attempt) -> float:
     """The seconds from when it was found to be lost, in which a worker may be at it."""
     if attempt.at_work:
         return math.inf
-    dead = attempt.why == WORKER_LOST and driver.lease.proven
+    dead = attempt.why == WORKER_LOST and host.lease.proven
     if dead or attempt.why not in LOST:
         return 0.0
-    begun = driver.replay.begun(attempt.position).event
+    begun = host.history.begun(attempt.position).event
     return math.inf if begun.in_thread else begun.timeout + OVERTIME_S + SLACK_S

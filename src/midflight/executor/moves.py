@@ -6,13 +6,16 @@ since: between choosing a move and making it a person may have pressed a button.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Raw
 
-from midflight.executor import foreign
+from midflight.errors import SourceGone
+from midflight.executor import difference, foreign, values
+from midflight.executor.context import RunContext
 from midflight.executor.front import end
 from midflight.executor.heard import REDIRECTED
+from midflight.executor.session import Session
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
@@ -23,234 +26,272 @@ from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.run import Evicted, Redirected, Signal, Stopped
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-
 HELD: Final = {"stale", "cap"}  # questions of holds, which another course does not lift
 
 
-async def enter(driver: Driver) -> None:
+async def enter(session: Session) -> None:
     """Call the function, with everything on record at hand."""
-    log = driver.log
+    log = session.journal
     if log.state.phase is Phase.QUEUED or not log.state.entered:
-        mode = Mode(driver.agent.mode)
+        mode = Mode(session.agent.mode)
         told = mode if mode is not log.state.mode else None
-        size = driver.replay.digest_bytes
-        entered = e.RunEntered(epoch=driver.epoch, mode=told, digest_bytes=size)
-        await log.decide(lambda s: [entered] if s.phase is Phase.QUEUED and not driver.lost else [])
+        size = session.history.digest_bytes
+        entered = e.RunEntered(epoch=session.journal.epoch, mode=told, digest_bytes=size)
+        await log.decide(
+            lambda s: [entered] if s.phase is Phase.QUEUED and not session.journal.lost else []
+        )
     elif Cause.DRAIN in log.state.holds:
         lifted = e.HoldLifted(cause=Cause.DRAIN)
-        await log.decide(lambda s: [lifted] if Cause.DRAIN in s.holds and not driver.lost else [])
-    if log.state.phase is not Phase.RUNNING or driver.lost:
+        await log.decide(
+            lambda s: [lifted] if Cause.DRAIN in s.holds and not session.journal.lost else []
+        )
+    if log.state.phase is not Phase.RUNNING or session.journal.lost:
         return
-    await driver.restore()
-    driver.call_function()
+    await _call_function(session)
 
 
-async def deliver(driver: Driver) -> None:
+async def _call_function(session: Session) -> None:
+    """Call the agent's function, on the course as it is now.
+
+    Not without what it takes over from another run: it would do all of that once more.
+    """
+    saved, restored = session.history.state, None
+    if saved is not None:
+        client = session.journal.client
+        raw = await client.blob(saved.blob.hash) if saved.blob else bytes(saved.state)
+        restored = values.decode(raw)
+    session.enter()
+    if session.lineage.gone:
+        session.function.fail(SourceGone(session.lineage.gone))
+    else:
+        session.function.start(RunContext(session, session.guards, restored))
+
+
+async def hold_for_end(session: Session) -> None:
+    """The function has ended before it has asked for all that it asked for before."""
+    await difference.hold_for_code(session, session.guards)
+
+
+async def deliver(session: Session) -> None:
     """Tell the function of the new course; it goes on by itself or is called again."""
-    replay = driver.replay
+    replay = session.history
 
     def delivered(state: RunState) -> list[Event]:
         if "redirect" not in state.pending.values() or state.redirect is None:
             return []
         text, profile = state.redirect
-        if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.working.quiet:
+        if (
+            state.phase in {Phase.CANCELLING, *ENDS}
+            or session.journal.lost
+            or not session.in_flight.quiet
+        ):
             return []
-        driver.course.delivering = True
+        begin()
         given_up = [name for name in state.timers if name.startswith((RETRY, SETTLE))]
         asked = [question for question, asks in state.questions.items() if asks.kind not in HELD]
         return [
-            *(e.TimerCleared(epoch=driver.epoch, name=name) for name in given_up),
+            *(e.TimerCleared(epoch=session.journal.epoch, name=name) for name in given_up),
             *(
                 e.QuestionClosed(question=question, why=f"{WITHDRAWN}: redirected")
                 for question in asked
             ),
             e.RedirectDelivered(
-                epoch=driver.epoch,
+                epoch=session.journal.epoch,
                 upto=state.head,
                 brief=text,
                 profile=profile,
                 diff=one_line(state.brief, text),
                 calls=tuple(
-                    sorted(call for call in driver.working.calls if not replay.is_done(call))
+                    sorted(call for call in session.in_flight.calls if not replay.is_done(call))
                 ),
-                after=replay.calls if driver.function.running else 0,
+                after=replay.calls if session.function.running else 0,
             ),
         ]
 
-    try:
-        await driver.log.decide(delivered)
-    finally:
-        driver.course.delivering = False
-        driver.log.stir()
+    with session.signals.delivery() as begin:
+        await session.journal.decide(delivered)
 
 
-async def tell_redirect(driver: Driver) -> None:
+async def tell_redirect(session: Session) -> None:
     """The function is told of the new course."""
-    driver.course.redirect()
+    session.signals.redirect()
 
 
-async def pause(driver: Driver) -> None:
+async def pause(session: Session) -> None:
     """Say that the run is paused, once nothing is in flight any more."""
 
     def paused(state: RunState) -> list[Event]:
-        if state.phase is not Phase.PAUSING or driver.lost or not driver.working.quiet:
+        if state.phase is not Phase.PAUSING or session.journal.lost or not session.in_flight.quiet:
             return []
-        return [e.Paused(epoch=driver.epoch, upto=state.head)]
+        return [e.Paused(epoch=session.journal.epoch, upto=state.head)]
 
-    await driver.log.decide(paused)
+    await session.journal.decide(paused)
 
 
-async def wait(driver: Driver) -> None:
+async def wait(session: Session) -> None:
     """Say that the run waits, once only people can bring it on."""
 
     def waiting(state: RunState) -> list[Event]:
-        moves = state.phase is Phase.RUNNING and not state.pending and not driver.lost
-        if not (moves and driver.working.only_asks):
+        moves = state.phase is Phase.RUNNING and not state.pending and not session.journal.lost
+        if not (moves and session.in_flight.only_asks):
             return []
-        old = driver.questions.unasked(state)
+        old = session.questions.unasked(state)
         closed = [e.QuestionClosed(question=q, why=f"{WITHDRAWN}: not asked any more") for q in old]
-        begins = [e.WaitBegan(epoch=driver.epoch)] if len(old) < len(state.questions) else []
+        begins = (
+            [e.WaitBegan(epoch=session.journal.epoch)] if len(old) < len(state.questions) else []
+        )
         return [*closed, *begins]
 
-    await driver.log.decide(waiting)
+    await session.journal.decide(waiting)
 
 
-async def wake(driver: Driver) -> None:
+async def wake(session: Session) -> None:
     """It has waited long enough without its function: what was answered or is due goes on."""
 
     def woken(state: RunState) -> list[Event]:
-        due = [name for name in state.timers if driver.left_of_timer(name) <= 0]
-        cleared = [e.TimerCleared(epoch=driver.epoch, name=name) for name in due]
-        return [*driver.wait_over(state), *cleared] if driver.wakes and not driver.lost else []
+        due = [name for name in state.timers if session.journal.left_of_timer(name) <= 0]
+        cleared = [e.TimerCleared(epoch=session.journal.epoch, name=name) for name in due]
+        return (
+            [*session.journal.wait_over(state), *cleared]
+            if session.wakes and not session.journal.lost
+            else []
+        )
 
-    await driver.log.decide(woken)
+    await session.journal.decide(woken)
 
 
-async def finish(driver: Driver) -> None:
+async def finish(session: Session) -> None:
     """The function has ended: by itself, with a failure, or to be called again."""
-    ended = driver.function.ended
+    ended = session.function.ended
     if isinstance(ended, Redirected):
-        await _enter_again(driver)
+        await _enter_again(session)
         return
     if isinstance(ended, Signal):
-        driver.function.forget()
-        driver.course.told = None
+        session.function.forget()
+        session.signals.forget()
         return
-    await _settle_forgotten(driver)
-    if driver.working.steps:
+    await _settle_forgotten(session)
+    if session.in_flight.steps:
         return
-    await driver.attention.stop("its function has ended")
-    await compensate(driver)
+    await session.attention.stop("its function has ended")
+    await compensate(session)
     failed = isinstance(ended, BaseException)
     words = foreign.words(ended) if isinstance(ended, BaseException) else ""
     result = ended if isinstance(ended, Raw) else NULL
 
     def finished(state: RunState) -> list[Event]:
-        if state.phase is not Phase.RUNNING or state.pending or driver.lost:
+        if state.phase is not Phase.RUNNING or state.pending or session.journal.lost:
             return []
         outcome = "failed" if failed else "done"
         return [
-            e.RunFinished(epoch=driver.epoch, outcome=outcome, result=result, error=words),
-            e.DriverReleased(epoch=driver.epoch, why=outcome),
+            e.RunFinished(epoch=session.journal.epoch, outcome=outcome, result=result, error=words),
+            e.DriverReleased(epoch=session.journal.epoch, why=outcome),
         ]
 
-    if await end(driver, finished):
-        driver.over = True
-        driver.function.report_failure()
+    if await end(session, finished):
+        session.be_over()
+        session.function.report_failure()
 
 
-async def _enter_again(driver: Driver) -> None:
+async def _enter_again(session: Session) -> None:
     """It has not caught the redirect: it begins anew, with the new brief and its records."""
-    size = driver.replay.digest_bytes
-    again = e.RunEntered(epoch=driver.epoch, why=REDIRECTED, digest_bytes=size)
+    size = session.history.digest_bytes
+    again = e.RunEntered(epoch=session.journal.epoch, why=REDIRECTED, digest_bytes=size)
 
     def entered(state: RunState) -> list[Event]:
-        moves = state.phase is Phase.RUNNING and not state.pending and not driver.lost
+        moves = state.phase is Phase.RUNNING and not state.pending and not session.journal.lost
         return [again] if moves else []
 
-    if await driver.log.decide(entered):
-        driver.course.told = None
-        await driver.restore()
-        driver.call_function()
+    if await session.journal.decide(entered):
+        session.signals.forget()
+        await _call_function(session)
 
 
-async def _settle_forgotten(driver: Driver) -> None:
+async def _settle_forgotten(session: Session) -> None:
     """Steps that the function did not wait for: reads are ended, effects come to their end."""
-    driver.course.tell(Stopped("its function has ended"))
-    driver.working.abort("its function has ended", effects=False)
-    log = driver.log
+    session.signals.tell(Stopped("its function has ended"))
+    session.in_flight.abort("its function has ended", effects=False)
+    log = session.journal
 
     def disturbed() -> bool:
-        return log.state.phase is not Phase.RUNNING or bool(log.state.pending) or driver.lost
+        return (
+            log.state.phase is not Phase.RUNNING or bool(log.state.pending) or session.journal.lost
+        )
 
-    await log.until(lambda: not driver.working.steps or disturbed())
+    await log.until(lambda: not session.in_flight.steps or disturbed())
 
 
-async def undo_on_request(driver: Driver) -> None:
+async def undo_on_request(session: Session) -> None:
     """It has ended, and somebody wants its effects undone."""
-    await compensate(driver)
+    await compensate(session)
 
 
-async def leave(driver: Driver) -> None:
+async def leave(session: Session) -> None:
     """Another driver has the run, or it was killed: start nothing, report what still ends."""
-    driver.course.tell(Stopped("the run is not driven here any more"))
-    killed = driver.log.state.phase is Phase.KILLED
-    driver.working.abort("killed" if killed else "another driver took over", effects=killed)
-    await driver.attention.stop("the run is not driven here any more")
-    await driver.log.until(lambda: not driver.working.steps)
-    await driver.function.unwind()
-    driver.over = True
+    session.signals.tell(Stopped("the run is not driven here any more"))
+    killed = session.journal.state.phase is Phase.KILLED
+    session.in_flight.abort("killed" if killed else "another driver took over", effects=killed)
+    await session.attention.stop("the run is not driven here any more")
+    await session.journal.until(lambda: not session.in_flight.steps)
+    await session.function.unwind()
+    session.be_over()
 
 
-async def evict(driver: Driver) -> None:
+async def evict(session: Session) -> None:
     """Let the function go; it is called again, with its records, when the run moves."""
-    driver.course.tell(Evicted("the run rests"))
-    await driver.log.until(lambda: not driver.working.steps or driver.lost)
-    await driver.function.unwind()
+    session.signals.tell(Evicted("the run rests"))
+    await session.journal.until(lambda: not session.in_flight.steps or session.journal.lost)
+    await session.function.unwind()
 
     def released(state: RunState) -> list[Event]:
         rests = state.phase in {Phase.PAUSED, Phase.WAITING}
-        written_to = state.phase is Phase.WAITING and driver.attention.has_messages
+        written_to = state.phase is Phase.WAITING and session.attention.has_messages
         wanted = state.wants_driver or written_to
-        if driver.lost or not rests or (wanted and not driver.draining):
+        if session.journal.lost or not rests or (wanted and not session.gate.draining):
             return []
-        return [e.DriverReleased(epoch=driver.epoch, why="rests")]
+        return [e.DriverReleased(epoch=session.journal.epoch, why="rests")]
 
-    if await driver.log.decide(released):
-        driver.over = True
+    if await session.journal.decide(released):
+        session.be_over()
     else:
-        driver.course.told = None  # it moves again: call it anew
-        driver.function.forget()
+        session.signals.forget()  # it moves again: call it anew
+        session.function.forget()
 
 
-async def release(driver: Driver) -> None:
+async def release(session: Session) -> None:
     """Let go of a run in which nothing is left to do."""
-    await driver.log.decide(
-        lambda s: [e.DriverReleased(epoch=driver.epoch)] if s.driver and not driver.lost else []
+    await session.journal.decide(
+        lambda s: (
+            [e.DriverReleased(epoch=session.journal.epoch)]
+            if s.driver and not session.journal.lost
+            else []
+        )
     )
-    driver.over = True
+    session.be_over()
 
 
-async def hold_for_drain(driver: Driver) -> None:
+async def hold_for_drain(session: Session) -> None:
     """Hold the run until the next process takes it: ours is about to end."""
     movable = {Phase.RUNNING, Phase.QUEUED}
     held = e.HoldPlaced(cause=Cause.DRAIN, why="the process that drives it is ending")
-    await driver.log.decide(lambda s: [held] if s.phase in movable and not driver.lost else [])
+    await session.journal.decide(
+        lambda s: [held] if s.phase in movable and not session.journal.lost else []
+    )
 
 
-async def close_expired(driver: Driver) -> None:
+async def close_expired(session: Session) -> None:
     """Close the questions that nobody has answered in time."""
 
     def closed(state: RunState) -> list[Event]:
         if state.phase not in {Phase.RUNNING, Phase.WAITING}:
             return []  # time stands still for a run that is held
-        left = {question: driver.left_of_question(question) for question in state.questions}
+        left = {
+            question: session.journal.left_of_question(question) for question in state.questions
+        }
         late = [
             question for question, seconds in left.items() if seconds is not None and seconds <= 0
         ]
         closing = [e.QuestionClosed(question=question, why="expired") for question in late]
-        return [] if driver.lost else list(closing)
+        return [] if session.journal.lost else list(closing)
 
-    await driver.log.decide(closed)
+    await session.journal.decide(closed)

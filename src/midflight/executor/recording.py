@@ -7,26 +7,23 @@ began the step before us may have told of it meanwhile: a failure of ours does n
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from midflight.errors import StepFailed
+from midflight.executor.steps import Step
 from midflight.kernel import events as e
 from midflight.kernel.facts import record as accepted
 from midflight.kernel.phases import Effect, Phase
 from midflight.kernel.record import NULL, Earlier, Event
 from midflight.kernel.state import RunState
 
-if TYPE_CHECKING:
-    from midflight.executor.steps import Step
-
 
 async def end_wait(step: Step) -> None:
     """Something happens in a run that waits for a person: it does not only wait any more."""
-    log = step.driver.log
+    log = step.host.journal
     if log.busy or log.state.phase is Phase.WAITING:
-        await log.decide(step.driver.wait_over)
+        await log.decide(step.host.journal.wait_over)
 
 
 async def record(
@@ -44,7 +41,7 @@ async def record(
     the effect whose result it has taken over.
     """
     settled = e.StepSettled(
-        epoch=step.driver.epoch,
+        epoch=step.host.journal.epoch,
         step=step.identity,
         name=step.name,
         result=result,
@@ -54,7 +51,7 @@ async def record(
         input=NULL if step.tool.effect is Effect.MODEL else step.shown,
     )
     await end_wait(step)  # or the run would not take it
-    log = step.driver.log
+    log = step.host.journal
     if error:
         written = await log.decide(partial(_failed, step, settled))
     else:
@@ -67,7 +64,7 @@ async def record(
         log.stir()
         await step.may_start()  # the run is not ours any more, or at rest: says which
     else:
-        step.driver.replay.learn(written[-1].at)
+        step.host.history.learn(written[-1].at)
     if error:
         raise StepFailed(step.name, error) from cause
     return result
@@ -79,10 +76,10 @@ def _failed(step: Step, settled: e.StepSettled, state: RunState) -> tuple[Event,
 
 async def recorded(step: Step, result: Raw) -> Raw:
     """Give what is on record."""
-    known = step.driver.replay.records.get(step.identity)
+    known = step.host.history.records.get(step.identity)
     if known is None:  # the run is not ours any more, and somebody else knew already
         return result
-    step.driver.replay.learn(known.at)
+    step.host.history.learn(known.at)
     if known.error:
         raise StepFailed(step.name, known.error)
-    return await step.driver.raw(known)
+    return await step.host.journal.raw(known)

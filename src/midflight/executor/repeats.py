@@ -14,16 +14,19 @@ What was taken over is recorded under the new identity, so it is asked about onc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from midflight.executor import values
-from midflight.executor.details import call_in_words
-from midflight.executor.doubt import choice_of
-from midflight.executor.line import Done, done_in_line, own
+from midflight.executor.details import call_in_words, choice_of
+from midflight.executor.heard import Answered
+from midflight.executor.host import Host
+from midflight.executor.line import Done, own
 from midflight.executor.recording import record
+from midflight.executor.stale import TAKE_OVER
+from midflight.executor.steps import Step
 from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
 from midflight.kernel.identities import AGAIN, REPEAT
@@ -31,12 +34,6 @@ from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Earlier
 from midflight.kernel.state import Attempt
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-    from midflight.executor.heard import Answered
-    from midflight.executor.steps import Step
-
-TAKE_OVER: Final = "take over"
 ALL: Final = " all"  # behind either: the answer also counts for all that come after it
 AS_WELL: Final = {
     "as well": "Do this as well",
@@ -47,8 +44,8 @@ AS_WELL: Final = {
 
 async def result_instead(step: Step) -> Raw | None:
     """The result of an earlier effect that is to stand for this step; None: it is to be done."""
-    driver, replay = step.driver, step.driver.replay
-    state = driver.log.state
+    host, replay = step.host, step.host.history
+    state = host.journal.state
     may_repeat = replay.unfinished or replay.left_over or state.fork_of or state.entered_course
     if not may_repeat or replay.attempts_of(step.identity):
         return None
@@ -56,11 +53,8 @@ async def result_instead(step: Step) -> Raw | None:
     found = await _the_same(step)
     if found is None:
         return await _like_it(step)
-    driver.repeating.add(found.place)  # not for two steps at once
-    try:
+    with host.lineage.repeats(found.place):  # not for two steps at once
         return await _ask_about(step, found)
-    finally:
-        driver.repeating.discard(found.place)
 
 
 # ── the same ─────────────────────────────────────────────────────────────────────────────────
@@ -68,33 +62,33 @@ async def result_instead(step: Step) -> Raw | None:
 
 async def _the_same(step: Step) -> Done | None:
     """The effect on record that this step would do again, if there is one."""
-    driver, replay = step.driver, step.driver.replay
+    host, replay = step.host, step.host.history
     name = f"{REPEAT}:{step.identity}"
     candidates = [
-        *(found for left in replay.left_over for found in own(driver, left)),
-        *await done_in_line(driver),
+        *(found for left in replay.left_over for found in own(host.journal, left)),
+        *await host.lineage.done(),
     ]
     same = [found for found in candidates if found.is_same(step)]
     if name in replay.questions:
-        about = _about(driver, replay.questions[name])
+        about = _about(host, replay.questions[name])
         return next((found for found in same if found.place == about), None)
-    asked_about = {*driver.repeating, *_decided(driver)}
-    left = [one for one in same if one.place not in asked_about and not _counts(driver, one)]
+    asked_about = {*host.lineage.repeating, *_decided(host)}
+    left = [one for one in same if one.place not in asked_about and not _counts(host, one)]
     return min(left, key=lambda found: found.step != step.identity, default=None)
 
 
-def _counts(driver: Driver, found: Done) -> bool:
+def _counts(host: Host, found: Done) -> bool:
     """Return whether a step that the function has asked for since has taken the effect over."""
-    by = driver.replay.taken_over.get(found.place)
-    return by is not None and by not in driver.replay.left_over
+    by = host.history.taken_over.get(found.place)
+    return by is not None and by not in host.history.left_over
 
 
-def _decided(driver: Driver) -> dict[Earlier, str]:
+def _decided(host: Host) -> dict[Earlier, str]:
     """Effects that a person was asked about since the code or the brief changed, and the answer."""
-    replay = driver.replay
+    replay = host.history
     since = max(replay.redirected_at, replay.stale_question or 0)
     return {
-        _about(driver, question): str(values.decode(answer.payload))
+        _about(host, question): str(values.decode(answer.payload))
         for question, asked in replay.asked.items()
         if asked.kind == REPEAT
         and question > since
@@ -103,14 +97,14 @@ def _decided(driver: Driver) -> dict[Earlier, str]:
     }
 
 
-def _about(driver: Driver, question: int) -> Earlier:
-    schema = msgspec.json.decode(driver.replay.asked[question].schema)
+def _about(host: Host, question: int) -> Earlier:
+    schema = msgspec.json.decode(host.history.asked[question].schema)
     return msgspec.convert(schema["x-about"], Earlier)
 
 
 async def _ask_about(step: Step, found: Done) -> Raw | None:
-    driver, name = step.driver, f"{REPEAT}:{step.identity}"
-    choice = "" if name in driver.replay.questions else _known_choice(step, found)
+    host, name = step.host, f"{REPEAT}:{step.identity}"
+    choice = "" if name in host.history.questions else _known_choice(step, found)
     answer: Answered | None = None
     if not choice:
         answer = await step.ask(
@@ -127,8 +121,9 @@ async def _ask_about(step: Step, found: Done) -> Raw | None:
         case "undo":
             return await _undone(step, found.place.position)
         case "cancel" if answer is not None and answer.who is not None:
-            key = f"answer:{driver.replay.questions[name]}"
-            await driver.cancel(e.CancelRequested(who=answer.who, key=key))
+            key = f"answer:{host.history.questions[name]}"
+            request = e.CancelRequested(who=answer.who, key=key)
+            await host.journal.cancel(request, host.signals.is_stopped)
             await step.may_start()  # tells the function that the run is cancelled
             return await record(step, NULL, f"not done again: cancelled by {answer.by}")
         case "take over":
@@ -143,12 +138,12 @@ async def _ask_about(step: Step, found: Done) -> Raw | None:
 
 def _known_choice(step: Step, found: Done) -> str:
     """Return a person's choice for all effects of this kind; empty if each is asked about."""
-    driver = step.driver
+    host = step.host
     if found.outcome is not Outcome.DONE or not found.is_surely_same(step):
         return ""
-    if not found.place.run and found.step in driver.replay.entry.counting:
+    if not found.place.run and found.step in host.history.entry.counting:
         return TAKE_OVER
-    return next((said for said in reversed(_decided(driver).values()) if said.endswith(ALL)), "")
+    return next((said for said in reversed(_decided(host).values()) if said.endswith(ALL)), "")
 
 
 def _question(step: Step, found: Done) -> str:
@@ -183,15 +178,15 @@ def _schema(step: Step, found: Done) -> dict[str, Any]:
 
 async def _take_over(step: Step, found: Done) -> Raw:
     """The effect counts for this step, with its result; from here on that is on record."""
-    driver, place = step.driver, msgspec.structs.replace(found.place, label=found.label)
+    host, place = step.host, msgspec.structs.replace(found.place, label=found.label)
     if found.record is not None:
-        raw = await driver.raw(found.record)
+        raw = await host.journal.raw(found.record)
         return await record(step, raw, found.record.error, earlier=place)
     if not place.run:  # a person says that it happened
         learned = e.LateOutcome(
-            epoch=driver.epoch, attempt=place.position, outcome=Outcome.DONE, how="person"
+            epoch=host.journal.epoch, attempt=place.position, outcome=Outcome.DONE, how="person"
         )
-        await driver.log.settle(learned)
+        await host.journal.settle(learned)
     return await record(step, NULL, "", earlier=place)
 
 
@@ -203,7 +198,7 @@ async def _like_it(step: Step) -> Raw | None:
 
     As well, or instead of it? Gives the earlier result if that is to stand for this step.
     """
-    replay, name = step.driver.replay, f"{AGAIN}:{step.identity}"
+    replay, name = step.host.history, f"{AGAIN}:{step.identity}"
     if name in replay.questions:  # before a crash: an answer is about that and nothing else
         earlier = replay.asked[replay.questions[name]].about
     else:
@@ -225,15 +220,15 @@ async def _like_it(step: Step) -> Raw | None:
             return await _undone(step, earlier)
         case _:
             known = replay.outcomes[earlier]
-            return await record(step, await step.driver.raw(known), known.error)
+            return await record(step, await step.host.journal.raw(known), known.error)
 
 
 async def _undone(step: Step, earlier: int) -> Raw | None:
     """Undo the earlier one first; a stop in between is waited out."""
-    effect = step.driver.log.state.effects[earlier]
+    effect = step.host.journal.state.effects[earlier]
     while effect.can_be_undone and effect.undone is None:
         await step.may_start()
-        await undo_now(step.driver, effect)
+        await undo_now(step.host, effect)
     if not effect.undone:
         return await record(step, NULL, f"{step.label}: the earlier one could not be undone")
     return None
@@ -241,7 +236,7 @@ async def _undone(step: Step, earlier: int) -> Raw | None:
 
 def _alike(step: Step) -> int:
     """The settled attempt that this one resembles; rather one that this brief has not asked for."""
-    state, replay = step.driver.log.state, step.driver.replay
+    state, replay = step.host.journal.state, step.host.history
     if step.tool.effect is not Effect.ONCE or _as_well(step):
         return 0
 
@@ -262,7 +257,7 @@ def _alike(step: Step) -> int:
 
 def _as_well(step: Step) -> bool:
     """Return whether a person has said, of this course and a step of this name: do it as well."""
-    replay = step.driver.replay
+    replay = step.host.history
     return any(
         asked.kind == AGAIN
         and position > replay.redirected_at

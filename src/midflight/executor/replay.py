@@ -21,17 +21,6 @@ from midflight.kernel.identities import turn
 from midflight.run import Redirected
 
 
-class Waiting:
-    """A call of the function that waits and is not a step; ``course`` is the one it is made on."""
-
-    __slots__ = ("called", "course", "identity")
-
-    def __init__(self, identity: str, called: str, course: int) -> None:
-        self.identity = identity
-        self.called = called
-        self.course = course
-
-
 @dataclass(slots=True, eq=False)
 class Replay(Heard):
     """Asked by the function's steps; what it knows it has ``Heard``."""

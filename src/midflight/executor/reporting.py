@@ -7,12 +7,10 @@ for the run have to learn that it waits for somebody. Secrets are hidden here as
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from midflight.executor.foreign import text, traceback_of
-
-if TYPE_CHECKING:
-    from midflight.executor.steps import Step
+from midflight.executor.steps import Step
 
 ASKED_MAX: Final = 500  # characters of a question in one line of a log
 
@@ -21,7 +19,7 @@ log: Final = logging.getLogger(__name__)
 
 def _about(step: Step, action: str) -> dict[str, Any]:
     tool = step.tool.name
-    return {"action": action, "run": step.driver.run, "step": step.name, "tool": tool}
+    return {"action": action, "run": step.host.journal.run, "step": step.name, "tool": tool}
 
 
 def tell_of_doubt(step: Step, error: BaseException) -> None:
@@ -39,4 +37,4 @@ def tell_of_question(step: Step, message: str) -> None:
     """Log that the run goes on only when a person has answered."""
     words = "Run %s waits for a person to answer: %s"
     asked = " ".join(text(message, ASKED_MAX).split())
-    log.warning(words, step.driver.run, asked, extra=_about(step, "person_asked"))
+    log.warning(words, step.host.journal.run, asked, extra=_about(step, "person_asked"))

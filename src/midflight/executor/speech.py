@@ -4,52 +4,37 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
-from msgspec import Struct
 
-from midflight.executor.caps import NOTHING, give_notice
 from midflight.executor.foreign import text as storable
+from midflight.executor.host import Host
+from midflight.executor.in_flight import LastWords, OpenStep
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect
 from midflight.kernel.record import Usage
-from midflight.stores.voices import LiveCall
+from midflight.stores.voices import LiveCall, Voice
 from midflight.tools.secret import beginning_of_one, hide
-
-if TYPE_CHECKING:
-    from midflight.executor.steps import Step
-    from midflight.stores.voices import Voice
 
 KEEP_S: Final = 2.0
 KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more
 PIECE: Final = 128 * 1024  # characters of one event, of which each may need six bytes there
 CUT: Final = "\n[… the rest was not kept …]\n"
+NOTHING: Final = Usage()  # spent or reserved, as far as was said
 SAID_MAX: Final = 64 * 1024  # characters of a model's words that are kept with its end
-
-
-class LastWords(Struct, frozen=True):
-    """The words that an attempt has streamed, while nothing else has begun since it ended."""
-
-    step: str
-    attempt: int
-    text: str
-
-    def begin(self, text: str) -> bool:
-        """Return whether ``text`` is what was streamed, or goes on from it."""
-        streamed = self.text.strip()
-        return bool(streamed) and text.strip().startswith(streamed)
 
 
 class Speech:
     """The text of one step so far. What comes from a thread is taken over on the loop."""
 
     __slots__ = (
-        "_attempts", "_keeping", "_offset", "_pending", "_said", "_spoke_at", "_step", "_unsaid",
-        "_voice", "usage",
+        "_attempts", "_host", "_keeping", "_offset", "_pending", "_said", "_spoke_at", "_step",
+        "_unsaid", "_voice", "usage",
     )  # fmt: skip
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, host: Host, step: OpenStep) -> None:
+        self._host = host
         self._step = step
         self._spoke_at = 0.0  # by the loop's clock
         self._pending: list[str] = []
@@ -64,10 +49,10 @@ class Speech:
     def begin(self) -> Speech:
         """A new attempt speaks from the beginning."""
         self.usage = NOTHING
-        self._step.driver.last_words = None
+        self._host.in_flight.speak(None)
         self._pending.clear()
         self._unsaid, self._voice = "", None
-        alarms = self._step.driver.alarms
+        alarms = self._host.alarms
         if self._step.tool.effect is Effect.READ:
             self._voice = self._announced()
         self._offset, self._said, self._spoke_at = 0, 0, alarms.loop.time()
@@ -79,20 +64,20 @@ class Speech:
         """Tell watchers that a read has begun: it is on record only when it has ended."""
         step = self._step
         called = LiveCall(name=step.name, tool=step.tool.name, input=step.shown)
-        return step.driver.journals.voices.begin(
-            step.driver.run, step.identity, step.attempt, called
+        return self._host.journal.client.voices.begin(
+            self._host.journal.run, step.identity, step.attempt, called
         )
 
     def end(self) -> None:
         """The attempt is over, and may be silent."""
-        self._step.driver.alarms.drop(self)
+        self._host.alarms.drop(self)
         if self._unsaid:
             self._say(self._unsaid)  # not the beginning of one, as it turns out
         if self._voice is not None:
             step = self._step
-            step.driver.journals.voices.end(self._voice)
+            self._host.journal.client.voices.end(self._voice)
             if text := self._voice.since(0):
-                step.driver.last_words = LastWords(step.identity, step.attempt, text)
+                self._host.in_flight.speak(LastWords(step.identity, step.attempt, text))
 
     @property
     def said(self) -> str:
@@ -105,9 +90,9 @@ class Speech:
         step, stall = self._step, self._step.tool.stall
         if self._spoke_at + stall > now:
             return self._spoke_at + stall
-        kind = f"stalled:{step.attempt}:{step.identity}:{step.driver.epoch}.{self._attempts}"
+        kind = f"stalled:{step.attempt}:{step.identity}:{self._host.journal.epoch}.{self._attempts}"
         text = f"{step.name} has shown no progress for {stall:g} s"
-        step.driver.begin(give_notice, step.driver, kind, text)
+        self._host.tasks.begin(self._host.journal.give_notice, kind, text)
         return None
 
     def pay(self, usage: Usage) -> None:
@@ -119,7 +104,7 @@ class Speech:
 
     def hear(self, text: str) -> None:
         """Take words that the attempt says, perhaps in a thread."""
-        home = self._step.driver.alarms
+        home = self._host.alarms
         if threading.get_ident() == home.thread:
             self._take(text)
         else:
@@ -127,7 +112,7 @@ class Speech:
                 home.loop.call_soon_threadsafe(self._take, text)
 
     def _take(self, text: str) -> None:
-        self._spoke_at = self._step.driver.alarms.loop.time()
+        self._spoke_at = self._host.alarms.loop.time()
         if type(text) is not str or not text.isascii():
             text = storable(text, KEPT_MAX + 1)  # what is longer is cut below
         room = KEPT_MAX - self._said
@@ -140,7 +125,7 @@ class Speech:
         self._say(said)
         if not self._keeping and not self._step.resting:
             self._keeping = True
-            self._step.driver.begin(self._keep_soon)
+            self._host.tasks.begin(self._keep_soon)
 
     def _say(self, text: str) -> None:
         if not text:
@@ -148,8 +133,8 @@ class Speech:
         self._pending.append(text)
         if self._voice is None:
             step = self._step
-            voices = step.driver.journals.voices
-            self._voice = voices.begin(step.driver.run, step.identity, step.attempt)
+            voices = self._host.journal.client.voices
+            self._voice = voices.begin(self._host.journal.run, step.identity, step.attempt)
         self._voice.say(text)
 
     async def _keep_soon(self) -> None:
@@ -168,9 +153,9 @@ class Speech:
         for start in range(0, len(text), PIECE):
             piece, offset = text[start : start + PIECE], self._offset
             self._offset += len(piece)
-            await step.driver.log.settle(
+            await self._host.journal.settle(
                 e.TextStreamed(
-                    epoch=step.driver.epoch,
+                    epoch=self._host.journal.epoch,
                     step=step.identity,
                     attempt=step.attempt,
                     offset=offset,

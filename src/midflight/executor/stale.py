@@ -8,15 +8,14 @@ act on it later.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from midflight.executor import foreign, values
-from midflight.executor.difference import difference
 from midflight.executor.forking import fork_and_stop
 from midflight.executor.heard import Answered
-from midflight.executor.repeats import TAKE_OVER
+from midflight.executor.host import Host
 from midflight.guards import Age
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
@@ -24,11 +23,8 @@ from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-
 ACCEPTED: Final = "*"  # the look of a guard that could not be seen: whatever it is, a person said
-TAKEN_OVER: Final = "Go on, and do nothing again that was done: take over its results"
+TAKE_OVER: Final = "take over"
 CHOICES: Final = {
     "go on": "Go on with it as it is now",
     "fork": "Begin a new run from there",
@@ -36,61 +32,39 @@ CHOICES: Final = {
 }
 
 
-async def hold_for_guards(
-    driver: Driver, changed: Mapping[str, str], looks: Mapping[str, str]
-) -> None:
+async def hold_for_guards(host: Host, changed: Mapping[str, str], looks: Mapping[str, str]) -> None:
     """Hold the run because what it relied on has changed, and ask whether it may go on.
 
     A person who says *go on* accepts these looks; what changes after the question is asked again.
     """
     told = "; ".join(f"{name} {words}" for name, words in changed.items())
     text = f"What this run relies on has changed: {told}. Go on?"
-    places = (place for name, place in driver.replay.guarded_at.items() if name in changed)
-    run, at = next(places, (driver.run, 0))  # in the order of their noting
-    await _hold(driver, text, {"guards": dict(looks), "fork_of": run, "fork_at": at})
+    places = (place for name, place in host.history.guarded_at.items() if name in changed)
+    run, at = next(places, (host.journal.run, 0))  # in the order of their noting
+    await hold(host, text, {"guards": dict(looks), "fork_of": run, "fork_at": at})
 
 
-async def hold_for_end(driver: Driver) -> None:
-    """The function has ended before it has asked for all that it asked for before."""
-    await hold_for_code(driver)
-
-
-async def hold_for_code(driver: Driver, left: Collection[str] = ()) -> None:
-    """The function asks for other things than before: it must not go on by itself.
-
-    ``left`` are steps that it gave up waiting for, and now does not. If what it relies on has
-    changed it may be for that: then this is what is asked about first.
-    """
-    if await driver.guards.hold_if_changed():
-        return
-    missing = [*driver.replay.missing(), *left]
-    found = difference(driver, missing)
-    at = min((driver.replay.began_at(step) for step in missing), default=driver.log.state.head)
-    choices = {TAKE_OVER: TAKEN_OVER, **CHOICES} if found.effects else CHOICES
-    about = {"steps": missing, "fork_at": at}
-    await _hold(driver, found.message, about, choices=choices, details=found.details)
-
-
-async def _hold(
-    driver: Driver,
+async def hold(
+    host: Host,
     told: str,
     about: dict[str, Any],
     *,
     choices: Mapping[str, str] = CHOICES,
     details: Mapping[str, str] | None = None,
 ) -> None:
+    """Hold the run and ask; ``about`` says what an answer means."""
     text = foreign.text(told)
     schema = {"enum": list(choices), "x-labels": choices, "x-about": about}
     if details:
         schema["x-details"] = details
 
     def held(state: RunState) -> list[Event]:
-        if state.phase not in {Phase.RUNNING, Phase.WAITING} or driver.lost:
+        if state.phase not in {Phase.RUNNING, Phase.WAITING} or host.journal.lost:
             return []
         return [
             e.HoldPlaced(cause=Cause.STALE, why=text),
             e.QuestionOpened(
-                epoch=driver.epoch,
+                epoch=host.journal.epoch,
                 kind="stale",
                 message=text,
                 schema=values.encode("stale", "its schema", schema),
@@ -98,40 +72,40 @@ async def _hold(
             ),
         ]
 
-    await driver.log.decide(held)
+    await host.journal.decide(held)
 
 
-def is_answered(driver: Driver) -> bool:
+def is_answered(host: Host) -> bool:
     """Return whether the run's question is answered, so that the hold can be acted on."""
-    state = driver.log.state
+    state = host.journal.state
     asks = any(question.kind == "stale" for question in state.questions.values())
     return Cause.STALE in state.holds and not asks
 
 
-async def resolve(driver: Driver) -> None:
+async def resolve(host: Host) -> None:
     """Do what the person has answered."""
-    question = driver.replay.stale_question
-    answer = driver.replay.answers.get(question) if question else None
+    question = host.history.stale_question
+    answer = host.history.answers.get(question) if question else None
     if question is None or answer is None:
-        await _lift(driver, [])  # held without a question: by an older version
+        await _lift(host, [])  # held without a question: by an older version
         return
-    about = msgspec.json.decode(driver.replay.asked[question].schema).get("x-about", {})
+    about = msgspec.json.decode(host.history.asked[question].schema).get("x-about", {})
     match values.decode(answer.payload) if answer.by else "":
         case "cancel":
-            await _cancel(driver, answer, question)
-        case "fork" if not driver.source_gone:
-            place = about.get("fork_of", driver.run), about.get("fork_at", 0)
-            await fork_and_stop(driver, answer, question, place)
+            await _cancel(host, answer, question)
+        case "fork" if not host.lineage.gone:
+            place = about.get("fork_of", host.journal.run), about.get("fork_at", 0)
+            await fork_and_stop(host, answer, question, place)
         case "go on" | "take over" | "fork" as said:  # a fork of nothing ends where it is called
             taken = said == TAKE_OVER
-            await _lift(driver, _accepting(driver, about, answer.at, take_over=taken))
+            await _lift(host, _accepting(host, about, answer.at, take_over=taken))
         case _:  # withdrawn or expired: what was to be decided still is
-            await _ask_again(driver, question)
+            await _ask_again(host, question)
 
 
-def _accepting(driver: Driver, about: dict[str, Any], at: float, *, take_over: bool) -> list[Event]:
+def _accepting(host: Host, about: dict[str, Any], at: float, *, take_over: bool) -> list[Event]:
     """The changed world is the one to go on with. What is too old counts from the answer."""
-    epoch, guards = driver.epoch, driver.log.state.guards
+    epoch, guards = host.journal.epoch, host.journal.state.guards
     accepted: list[Event] = [
         e.GuardSet(
             epoch=epoch,
@@ -145,33 +119,38 @@ def _accepting(driver: Driver, about: dict[str, Any], at: float, *, take_over: b
     ]
     if "steps" in about:
         steps = tuple(about["steps"])
-        accepted += _withdrawn(driver, steps)
+        accepted += _withdrawn(host, steps)
         accepted.append(e.RecordsDropped(epoch=epoch, steps=steps, take_over=take_over))
     return accepted
 
 
-def _withdrawn(driver: Driver, steps: Collection[str]) -> list[Event]:
+def _withdrawn(host: Host, steps: Collection[str]) -> list[Event]:
     """Questions among them that are still open: nobody waits for their answer."""
-    asked = (driver.replay.questions.get(step) for step in steps)
+    asked = (host.history.questions.get(step) for step in steps)
     return [
         e.QuestionClosed(question=question, why=f"{WITHDRAWN}: not asked any more")
         for question in asked
-        if question in driver.log.state.questions
+        if question in host.journal.state.questions
     ]
 
 
-async def _lift(driver: Driver, before: list[Event]) -> None:
+async def _lift(host: Host, before: list[Event]) -> None:
     lifted = [*before, e.HoldLifted(cause=Cause.STALE)]
-    await driver.log.decide(lambda s: lifted if Cause.STALE in s.holds and not driver.lost else [])
+    await host.journal.decide(
+        lambda s: lifted if Cause.STALE in s.holds and not host.journal.lost else []
+    )
 
 
-async def _ask_again(driver: Driver, question: int) -> None:
-    asked = driver.replay.asked[question]
-    again = msgspec.structs.replace(asked, epoch=driver.epoch, expires_at=None)
-    await driver.log.decide(lambda s: [again] if Cause.STALE in s.holds and not driver.lost else [])
+async def _ask_again(host: Host, question: int) -> None:
+    asked = host.history.asked[question]
+    again = msgspec.structs.replace(asked, epoch=host.journal.epoch, expires_at=None)
+    await host.journal.decide(
+        lambda s: [again] if Cause.STALE in s.holds and not host.journal.lost else []
+    )
 
 
-async def _cancel(driver: Driver, answer: Answered, question: int) -> None:
+async def _cancel(host: Host, answer: Answered, question: int) -> None:
     """The answer is the person's cancel, under a key of its own."""
     assert answer.who is not None
-    await driver.cancel(e.CancelRequested(who=answer.who, key=f"answer:{question}"))
+    request = e.CancelRequested(who=answer.who, key=f"answer:{question}")
+    await host.journal.cancel(request, host.signals.is_stopped)

@@ -1,25 +1,25 @@
-"""One step, from being asked for to its end: what it waits for, and how its tool is entered.
+"""One step while it is under way: its call, what it waits for, and how its tool is entered.
 
-It runs in a task that the driver owns; the agent function only waits for ``future``. The work of a
-step between its gate and its record is in ``attempts``, the record in ``recording``.
+It runs in a task of its driver; the agent's function only waits for ``future``. The way of a step
+from its gate to its record is in ``attempts``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import anyio
 from msgspec import Raw
 
-from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
-from midflight.executor import attempts
 from midflight.executor.calls import Call, Ending
-from midflight.executor.caps import NOTHING, within_caps
+from midflight.executor.caps import within_caps
+from midflight.executor.guarding import Guards
 from midflight.executor.heard import Answered
 from midflight.executor.helping import call_apart
-from midflight.executor.speech import Speech
+from midflight.executor.host import Host
+from midflight.executor.speech import NOTHING, Speech
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect
 from midflight.kernel.record import NULL, Usage
@@ -27,10 +27,6 @@ from midflight.run import Redirected
 from midflight.tools.base import Tool
 from midflight.tools.labels import label_of
 from midflight.tools.progress import check_usage
-
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-
 
 SHOWN_MAX: Final = 16 * 1024  # bytes of arguments that are kept and told only to be seen
 TOLD: Final = "a worker that was lost has done it"
@@ -56,13 +52,15 @@ class Step:
 
     __slots__ = (
         "_asking", "_before", "_idle", "_questions", "_refreshing", "_resting", "_since", "args",
-        "asked", "attempt", "begins_at", "call", "course", "driver", "future", "given", "identity",
-        "intact", "kwargs", "name", "speech", "tool", "unwanted", "wait_at_least", "wanted",
+        "asked", "attempt", "begins_at", "call", "course", "future", "given", "guards", "host",
+        "identity", "intact", "kwargs", "name", "speech", "tool", "unwanted", "wait_at_least",
+        "wanted",
     )  # fmt: skip
 
     def __init__(
         self,
-        driver: Driver,
+        host: Host,
+        guards: Guards,
         identity: str,
         name: str,
         tool: Tool,
@@ -73,7 +71,8 @@ class Step:
         course: int,
         refreshing: bool = False,
     ) -> None:
-        self.driver = driver
+        self.host = host
+        self.guards = guards
         self.identity = identity
         self.name = name
         self.tool = tool
@@ -85,17 +84,17 @@ class Step:
         self.wait_at_least = 0.0  # before the next try, as the last refusal has said
         self.attempt = 0  # where the attempt under way is on record
         self.begins_at: float | None = None  # by the steady clock: just before it was let go
-        self.future: asyncio.Future[Raw] = driver.alarms.loop.create_future()
-        self.speech = Speech(self)
-        self._before = driver.replay.records.get(identity)  # of an earlier course, if at all
+        self.future: asyncio.Future[Raw] = host.alarms.loop.create_future()
+        self.speech = Speech(host, self)
+        self._before = host.history.records.get(identity)  # of an earlier course, if at all
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self.unwanted = False
-        self.intact: dict[str, str] = {}  # how guards looked just before it began
+        self.intact: Mapping[str, str] = {}  # how guards looked just before it began
         self._resting = True
         self._asking = False
         self._idle = False
         self._questions: anyio.CancelScope | None = None
-        self._since = driver.alarms.loop.time()
+        self._since = host.alarms.loop.time()
 
     @property
     def noun(self) -> str:
@@ -115,7 +114,7 @@ class Step:
     @property
     def told(self) -> bool:
         """True if a worker that began the step before us has told meanwhile that it is done."""
-        return self.driver.replay.records.get(self.identity) is not self._before
+        return self.host.history.records.get(self.identity) is not self._before
 
     @property
     def reserved(self) -> Usage:
@@ -136,7 +135,7 @@ class Step:
         stirs = resting and not self._resting  # nobody waits for a step to begin
         self._resting = resting
         if stirs:
-            self.driver.log.stir()
+            self.host.journal.stir()
 
     def rest_unheard(self) -> None:
         """Come to rest: only the code that waits for the step's end hears of that, and at once."""
@@ -150,7 +149,7 @@ class Step:
     @asking.setter
     def asking(self, asking: bool) -> None:
         self._asking = asking
-        self.driver.log.stir()
+        self.host.journal.stir()
 
     @property
     def idle(self) -> bool:
@@ -160,59 +159,57 @@ class Step:
     @idle.setter
     def idle(self, idle: bool) -> None:
         self._idle = idle
-        self.driver.log.stir()
+        self.host.journal.stir()
 
     @property
     def key(self) -> str:
         """Stable over every repeat, so that a provider can recognise one."""
-        return f"{self.driver.run}:{self.identity}"
+        return f"{self.host.journal.run}:{self.identity}"
 
-    async def perform(self, left: Ending | None = None) -> None:
-        """Do it, and tell the function that waits for it.
+    # ── what others change ───────────────────────────────────────────────────────────────────
 
-        ``left`` is how its tool ended where that had to be left behind, in another task.
-        """
-        try:
-            result = await attempts.perform(self, left)
-            self._hear()
-        except LeftBehind as behind:
-            self.driver.begin(self.perform, behind.ending)
-            return
-        except (asyncio.CancelledError, IllegalEvent, CorruptEntry):
-            self._be_over()
-            raise  # the driver's own affair: the function cannot do anything about it
-        except StepFailed as error:
-            try:
-                self._hear()
-            except Redirected as redirected:
-                self._tell(redirected)
-            else:
-                self._tell(error)
-        except BaseException as error:  # noqa: BLE001 - a signal or a failure goes to the caller
-            self._tell(error)
-        else:
-            if not self.future.done():
-                self.future.set_result(result)
-        self._be_over()
+    def begin(self, position: int, at: float) -> None:
+        """An attempt is on record, and its time runs."""
+        self.attempt, self.begins_at = position, at
 
-    def _be_over(self) -> None:
+    def edit(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: Raw) -> None:
+        """A person has changed the arguments."""
+        self.args, self.kwargs, self.given = args, kwargs, given
+
+    def rely_on(self, intact: Mapping[str, str]) -> None:
+        """Note how guards looked just before it began."""
+        self.intact = intact
+
+    def be_patient(self, seconds: float) -> None:
+        """Wait at least so long before the next try."""
+        self.wait_at_least = seconds
+
+    def follow(self, course: int) -> None:
+        """Go on with a course of which this step is not told."""
+        self.course = course
+
+    # ── its end ──────────────────────────────────────────────────────────────────────────────
+
+    def be_over(self) -> None:
+        """Leave the run: the function was told how this ended."""
         self.call = None  # all know us: or each step would be left to the collector
         del self.speech, self.future
-        self.driver.working.leave(self)
+        self.host.in_flight.leave(self)
 
-    def _hear(self) -> None:
+    def hear(self) -> None:
         """It was told of a redirect while its end was being written down: that it gives later."""
-        if self.driver.course.told is None:
-            self.driver.course.raise_if_told(self.course)
+        if self.host.signals.told is None:
+            self.host.signals.raise_if_told(self.course)
 
     def hear_late(self) -> None:
         """Somebody was late to tell of an attempt: if it was ours, what we ask is of no concern."""
         if self.told and self._questions is not None:
             self._questions.cancel()
 
-    def _tell(self, error: BaseException) -> None:
+    def tell(self, error: BaseException) -> None:
+        """Have the function raise it."""
         if isinstance(error, Redirected):
-            self.driver.replay.turn_away(self.identity, error)
+            self.host.history.turn_away(self.identity, error)
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -224,39 +221,39 @@ class Step:
         self.unwanted = True
         if self._questions is not None:
             self._questions.cancel()
-        self.driver.begin(self._leave)
+        self.host.tasks.begin(self._leave)
         if self.tool.effect is Effect.READ and self.call is not None:
             self.call.abort("not waited for any more")
-        self.driver.log.stir()
+        self.host.journal.stir()
 
     async def _leave(self) -> None:
         """Note that the function has not learnt how this ended."""
         await anyio.lowlevel.checkpoint()  # nothing is noted by a driver that is being ended itself
-        waited = self.driver.alarms.loop.time() - self._since
+        waited = self.host.alarms.loop.time() - self._since
         left = e.StepLeft(
-            epoch=self.driver.epoch, step=self.identity, name=self.name, waited=waited
+            epoch=self.host.journal.epoch, step=self.identity, name=self.name, waited=waited
         )
-        if self.driver.course.told is None:
-            await self.driver.log.settle(left)
+        if self.host.signals.told is None:
+            await self.host.journal.settle(left)
 
     # ── gates ────────────────────────────────────────────────────────────────────────────────
 
     async def may_start(self) -> None:
         """Wait until the run may move. Raises what the function has to be told."""
-        driver = self.driver
+        host = self.host
         self.resting = True
-        driver.working.under_way.discard(self)
-        wait = driver.log.until if self._refreshing else driver.gate.wait_until
+        host.in_flight.hold_back(self)
+        wait = host.journal.until if self._refreshing else host.gate.wait_until
         while True:
             await wait(self._has_something_to_do)
-            driver.course.raise_if_told(self.course)
+            host.signals.raise_if_told(self.course)
             if self.unwanted:
                 raise NotWaitedFor
-            if await within_caps(driver, self):
+            if await within_caps(host, self):
                 return
 
     def _has_something_to_do(self) -> bool:
-        return self.unwanted or self.driver.gate.movable(self.course, replaying=self._refreshing)
+        return self.unwanted or self.host.gate.movable(self.course, replaying=self._refreshing)
 
     async def ask(
         self,
@@ -274,12 +271,12 @@ class Step:
         Nobody need answer it once the step is told to be done: then it is closed.
         """
         if self.told and not self.unwanted:
-            return Answered(self.driver.replay.now, closed=TOLD)
+            return Answered(self.host.history.now, closed=TOLD)
         self.asking = True
         self._questions = anyio.CancelScope()
         try:
             with self._questions:
-                return await self.driver.questions.ask(
+                return await self.host.questions.ask(
                     step,
                     kind,
                     message,
@@ -289,9 +286,9 @@ class Step:
                     expires_at=expires_at,
                     course=self.course,
                 )
-            await self.driver.questions.withdraw(step)
+            await self.host.questions.withdraw(step)
             if self.told and not self.unwanted:
-                return Answered(self.driver.replay.now, closed=TOLD)
+                return Answered(self.host.history.now, closed=TOLD)
             raise NotWaitedFor
         finally:
             self.asking = False
@@ -299,10 +296,10 @@ class Step:
 
     def starts(self) -> bool:
         """Return whether it may begin right now, without waiting."""
-        return self.driver.gate.may_start(self.course, replaying=self._refreshing)
+        return self.host.gate.may_start(self.course, replaying=self._refreshing)
 
-    async def run_tool(self) -> Ending:
-        """Do what the tool does, once."""
+    async def run_tool(self, late: Callable[[Ending], None] | None = None) -> Ending:
+        """Do what the tool does, once. An end that comes too late is told to ``late``."""
         kwargs = dict(self.kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
@@ -310,18 +307,17 @@ class Step:
             self.tool,
             self.args,
             kwargs,
-            self.driver.alarms,
+            self.host.alarms,
             self.speech.begin(),
             since=self.begins_at,
             may_begin=self._has_the_run,
+            late=late,
         )
-        if self.tool.effect.touches_world:
-            call.late = partial(attempts.tell_late, self, self.attempt)
         return await self.run_call(call)
 
     def _has_the_run(self) -> bool:
         """Asked in a thread, so it only looks."""
-        return self.driver.lease.held and not self.driver.lost
+        return self.host.lease.held and not self.host.journal.lost
 
     async def run_call(self, call: Call, *, apart: bool = False) -> Ending:
         """Be inside a tool, where a stop can reach it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from midflight.conversation import BACKGROUND, Message, Spoken
 from midflight.executor.front import read_report
 from midflight.executor.gate import still_moves
+from midflight.executor.host import Host
 from midflight.kernel import events as e
 from midflight.kernel.front import readable
 from midflight.kernel.phases import Phase
@@ -32,9 +33,6 @@ from midflight.kernel.thread import (
 from midflight.stores.base import PAGE, Draft, Submit, View
 from midflight.stores.waiting import Journals
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-
 NOTHING: Final = "nothing unread"
 CUT: Final = "[The person has cut you short here and has heard no more.]"
 NOT_SAID: Final = (
@@ -48,69 +46,81 @@ NOT_HEARD: Final = (
 EARLIER: Final = 200  # lines of a conversation that the next run is told
 
 
-async def take_messages(driver: Driver, step: str, course: int) -> list[Message]:
-    """Unread messages, which are read from here on; at replay the same ones again.
+class Inbox:
+    """The messages of a thread, as the function of one run reads them."""
 
-    A call that found none leaves no record of its own. So while the function is not yet where it
-    was, a call without a record found none.
-    """
-    if driver.replay.claim(step) is None:
-        if driver.replay.unfinished:
-            return []
-        if not await _take(driver, step, course):
-            await _note_that_it_looks(driver)
-            return []
-        driver.replay.claim(step)
-    return await _texts(driver, driver.replay.taken[step])
+    __slots__ = ("_host", "_read_upto")
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._read_upto = 0  # how far the thread is known to hold nothing unread
+
+    async def take(self, step: str, course: int) -> list[Message]:
+        """Return unread messages, which are read from here on; at replay the same ones again.
+
+        A call that found none leaves no record of its own. So while the function is not yet where
+        it was, a call without a record found none.
+        """
+        history = self._host.history
+        if history.claim(step) is None:
+            if history.unfinished:
+                return []
+            if not await self._take(step, course):
+                await self._note_that_it_looks()
+                return []
+            history.claim(step)
+        return await _texts(self._host, history.taken[step])
+
+    async def _note_that_it_looks(self) -> None:
+        """Put on record, once, that the function looks for messages: senders are told so."""
+        journal = self._host.journal
+
+        def chosen(state: RunState) -> list[e.InboxOpened]:
+            running = state.phase is Phase.RUNNING and not state.pending
+            ours = running and state.epoch == journal.epoch and not journal.lost
+            return [] if state.reads_messages or not ours else [e.InboxOpened(epoch=journal.epoch)]
+
+        if not journal.state.reads_messages:
+            await journal.decide(chosen)
+
+    async def _take(self, step: str, course: int) -> bool:
+        """Take what is unread, in one transaction with the thread. False when nothing is."""
+        host, journal = self._host, self._host.journal
+        run, thread = journal.run, journal.state.thread
+
+        def decided(view: View) -> Draft:
+            mine, talk = view.states[run], view.states[thread]
+            assert isinstance(mine, RunState)
+            assert isinstance(talk, ThreadState)
+            if not still_moves(mine, journal.epoch):
+                return Draft()
+            messages = readable(talk, run, converses=host.agent.converses)
+            if not messages:
+                return Draft(note=NOTHING)
+            taken = e.MessagesTaken(run=run, upto=talk.head, messages=messages, step=step)
+            return Draft({run: (*journal.wait_over(mine), taken), thread: (taken,)})
+
+        while step not in journal.history.taken:
+            head = (await journal.client.row(thread)).head
+            if head <= self._read_upto:
+                return False  # nothing was written there since we last looked
+            await host.gate.wait(course)
+            request = Submit(host.ids(), (run, thread), decided)
+            done = await journal.submit(request, unless=host.signals.is_stopped)
+            if done.note == NOTHING:
+                self._read_upto = head
+                return False
+        return True
 
 
-async def _note_that_it_looks(driver: Driver) -> None:
-    """Put on record, once, that the function looks for messages: senders are told so."""
-
-    def chosen(state: RunState) -> list[e.InboxOpened]:
-        running = state.phase is Phase.RUNNING and not state.pending
-        ours = running and state.epoch == driver.epoch and not driver.lost
-        return [] if state.reads_messages or not ours else [e.InboxOpened(epoch=driver.epoch)]
-
-    if not driver.log.state.reads_messages:
-        await driver.log.decide(chosen)
-
-
-async def _take(driver: Driver, step: str, course: int) -> bool:
-    """Take what is unread, in one transaction with the thread. False when there is nothing."""
-    run, thread = driver.run, driver.log.state.thread
-
-    def decided(view: View) -> Draft:
-        mine, talk = view.states[run], view.states[thread]
-        assert isinstance(mine, RunState)
-        assert isinstance(talk, ThreadState)
-        if not still_moves(mine, driver.epoch):
-            return Draft()
-        messages = readable(talk, run, converses=driver.agent.converses)
-        if not messages:
-            return Draft(note=NOTHING)
-        taken = e.MessagesTaken(run=run, upto=talk.head, messages=messages, step=step)
-        return Draft({run: (*driver.wait_over(mine), taken), thread: (taken,)})
-
-    while step not in driver.replay.taken:
-        head = (await driver.journals.row(thread)).head
-        if head <= driver.thread_read:
-            return False  # nothing was written there since we last looked
-        await driver.gate.wait(course)
-        request = Submit(driver.ids(), (run, thread), decided)
-        done = await driver.log.submit(request, unless=driver.is_stopped)
-        if done.note == NOTHING:
-            driver.thread_read = head
-            return False
-    return True
-
-
-async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
+async def _texts(host: Host, taken: e.MessagesTaken) -> list[Message]:
     """The messages as they stood when they were taken, in the order of their writing."""
     found: dict[int, Message] = {}
     after = min(taken.messages) - 1
     while after < taken.upto:
-        page: list[Recorded] = await driver.journals.read(driver.log.state.thread, after=after)
+        page: list[Recorded] = await host.journal.client.read(
+            host.journal.state.thread, after=after
+        )
         if not page:
             break
         for record in page:
@@ -121,7 +131,7 @@ async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
                     record.position, event.text, who.by, str(who.role), record.at
                 )
             if isinstance(event, Said) and record.position in taken.messages:
-                text = await read_report(driver.journals, event)
+                text = await read_report(host.journal.client, event)
                 found[record.position] = Message(
                     record.position, text, event.run, BACKGROUND, record.at
                 )
@@ -134,19 +144,20 @@ async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
     return [found[position] for position in sorted(found)]
 
 
-async def say(driver: Driver, step: str, text: str, course: int) -> None:
+async def say(host: Host, step: str, text: str, course: int) -> None:
     """Say something in the thread, once."""
-    run, thread = driver.run, driver.log.state.thread
-    streamed, driver.last_words = driver.last_words, None
+    run, thread = host.journal.run, host.journal.state.thread
+    streamed = host.in_flight.last_words
+    host.in_flight.speak(None)
     if streamed is not None and not streamed.begin(text):
         streamed = None
 
     def decided(view: View) -> Draft:
         mine = view.states[run]
         assert isinstance(mine, RunState)
-        if not still_moves(mine, driver.epoch):
+        if not still_moves(mine, host.journal.epoch):
             return Draft()
-        note = e.Spoke(epoch=driver.epoch, step=step)
+        note = e.Spoke(epoch=host.journal.epoch, step=step)
         said = Said(
             run=run,
             text=text,
@@ -155,12 +166,12 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
             attempt=streamed.attempt if streamed else 0,
             untrusted=mine.untrusted,
         )
-        return Draft({run: (*driver.wait_over(mine), note), thread: (said,)})
+        return Draft({run: (*host.journal.wait_over(mine), note), thread: (said,)})
 
-    while driver.replay.claim(step) is None:
-        await driver.gate.wait(course)
-        request = Submit(driver.ids(), (run, thread), decided)
-        await driver.log.submit(request, unless=driver.is_stopped)
+    while host.history.claim(step) is None:
+        await host.gate.wait(course)
+        request = Submit(host.ids(), (run, thread), decided)
+        await host.journal.submit(request, unless=host.signals.is_stopped)
 
 
 async def spoken(journals: Journals, thread: str, upto: int, limit: int) -> list[Spoken]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -26,6 +26,7 @@ from midflight.executor.choosing import Chosen, Purse, apply_choices, is_open, v
 from midflight.executor.detach import detachable
 from midflight.executor.front import drafted, thread_of
 from midflight.executor.gate import still_moves
+from midflight.executor.host import Host
 from midflight.executor.journal_client import NOTHING
 from midflight.executor.talk import spoken
 from midflight.kernel import events as e
@@ -40,9 +41,6 @@ from midflight.kernel.thread import Message as Unread
 from midflight.stores.base import RUN_PREFIX, Committed, Draft, Submit, View
 from midflight.tools.base import Tool
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-
 TRIAGE_S: Final = 20.0  # a triage that takes longer has nothing to say
 TRANSCRIPT: Final = 20  # lines of the conversation that a triage sees
 STOPPED: Final = "stopped"
@@ -50,19 +48,19 @@ LATE: Final = f"no end within {TRIAGE_S:g} s"
 
 
 class Triage:
-    """Chooses about messages for a driver, with one call at a time."""
+    """Chooses about messages for a host, with one call at a time."""
 
-    __slots__ = ("_call", "_driver")
+    __slots__ = ("_call", "_host")
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._call: Call | None = None
 
     @property
     def may_ask(self) -> bool:
         """True if a call may begin: nobody holds or stops the run, and it is driven here."""
-        driver = self._driver
-        return driver.gate.moves and driver.course.told is None and not driver.draining
+        host = self._host
+        return host.gate.moves and host.signals.told is None and not host.gate.draining
 
     async def choose(self, messages: list[Unread]) -> Committed | None:
         """Choose about these messages, and make that true. None when it was stopped on the way."""
@@ -78,41 +76,43 @@ class Triage:
         """Abort the call at once, in both modes, if the run is held, redirected or cancelled."""
         if self._call is None or self.may_ask:
             return
-        state = self._driver.log.state
+        state = self._host.journal.state
         redirected = "redirect" in state.pending.values()
         cancelled = state.phase is Phase.CANCELLING
         self.abort("redirected" if redirected else "cancelled" if cancelled else "paused")
 
     async def _chosen(self, messages: list[Unread]) -> Chosen | None:
         """Choose about messages of people who may steer. None when it was stopped on the way."""
-        driver = self._driver
+        host = self._host
         if not messages:
             return Chosen(0)
         view = await self._view(messages)
-        if driver.agent.triage is None:
+        if host.agent.triage is None:
             return Chosen(0, tuple(await rule_triage(view)))
-        caps = msgspec.structs.replace(driver.log.state.limits, steps=None, tool_calls=None)
-        if (meter := at_cap(driver.log.state, driver.now_in_motion(), caps=caps)) is not None:
+        caps = msgspec.structs.replace(host.journal.state.limits, steps=None, tool_calls=None)
+        if (
+            meter := at_cap(host.journal.state, host.journal.clock.in_motion(), caps=caps)
+        ) is not None:
             return Chosen(0, error=f"the cap on {meter.name} is reached")
         return await self._asked(view, messages[-1].position)
 
     async def _view(self, messages: list[Unread]) -> TriageView:
-        driver, state = self._driver, self._driver.log.state
+        host, state = self._host, self._host.journal.state
         before = messages[0].position - 1
-        said = await spoken(driver.journals, state.thread, before, TRANSCRIPT)
+        said = await spoken(host.journal.client, state.thread, before, TRANSCRIPT)
         return TriageView(
             brief=state.brief,
-            status=status(state, driver.clock()),
+            status=status(state, host.clock()),
             plan=state.plan,
             messages=[Message(m.position, m.text, m.who.by, m.who.role, m.at) for m in messages],
             transcript=said,
-            run=driver.run,
+            run=host.journal.run,
         )
 
     async def _asked(self, view: TriageView, upto: int) -> Chosen | None:
         """Ask the agent's own triage, on record like every call of a model."""
-        driver = self._driver
-        written = await driver.log.decide(partial(self._started, upto))
+        host = self._host
+        written = await host.journal.decide(partial(self._started, upto))
         if not written:
             return None
         attempt, purse = written[-1].position, Purse()
@@ -120,8 +120,8 @@ class Triage:
         if not self.may_ask:  # no await from here to the first line of the call
             await self._settle(Chosen(attempt, outcome=Outcome.NOT_STARTED))
             return None
-        self._call = call = Call(declared, (view,), {}, driver.alarms, purse)
-        deaf = driver.alarms.loop.call_later(TRIAGE_S + GRACE_S, call.abort, LATE)
+        self._call = call = Call(declared, (view,), {}, host.alarms, purse)
+        deaf = host.alarms.loop.call_later(TRIAGE_S + GRACE_S, call.abort, LATE)
         try:
             ending = await call.run()
         finally:
@@ -144,7 +144,7 @@ class Triage:
 
     async def _triage(self, view: TriageView) -> Sequence[Choice]:
         """The agent's own. It has no effects, so one that ignores its end is left behind."""
-        triage, call = self._driver.agent.triage, self._call
+        triage, call = self._host.agent.triage, self._call
         assert triage is not None
         assert call is not None
 
@@ -158,7 +158,7 @@ class Triage:
             return []
         return [
             e.AttemptStarted(
-                epoch=self._driver.epoch,
+                epoch=self._host.journal.epoch,
                 step=f"triage:{upto}",
                 name="Read messages",
                 tool=TRIAGE,
@@ -169,7 +169,7 @@ class Triage:
 
     def _settled(self, chosen: Chosen) -> e.AttemptSettled:
         return e.AttemptSettled(
-            epoch=self._driver.epoch,
+            epoch=self._host.journal.epoch,
             attempt=chosen.attempt,
             outcome=chosen.outcome,
             result=Raw(msgspec.json.encode(chosen.choices)) if chosen.choices else NULL,
@@ -179,29 +179,29 @@ class Triage:
 
     async def _settle(self, chosen: Chosen) -> None:
         if chosen.attempt:
-            await self._driver.log.settle(self._settled(chosen))
+            await self._host.journal.settle(self._settled(chosen))
 
     # ── applying ─────────────────────────────────────────────────────────────────────────────
 
     async def _apply(self, messages: list[Unread], chosen: Chosen) -> Committed:
         """Make true what was chosen, in one transaction with the end of the call."""
-        driver, thread = self._driver, self._driver.log.state.thread
-        new = RUN_PREFIX + driver.ids()
+        host, thread = self._host, self._host.journal.state.thread
+        new = RUN_PREFIX + host.ids()
 
         def decided(view: View) -> Draft:
-            mine, talk = view.states[driver.run], thread_of(view, thread)
+            mine, talk = view.states[host.journal.run], thread_of(view, thread)
             assert isinstance(mine, RunState)
-            if not still_moves(mine, driver.epoch) or talk.front != driver.run:
+            if not still_moves(mine, host.journal.epoch) or talk.front != host.journal.run:
                 return Draft(note=STOPPED)
             moves = front.Moves()
             if chosen.attempt:
-                moves.add(driver.run, self._settled(chosen))
+                moves.add(host.journal.run, self._settled(chosen))
             still = [m for m in messages if is_open(talk, m)]
             apply_choices(moves, view, talk, mine, still, chosen, new=new)
             return drafted(view, moves, covered=mine.agent)  # killed, we would not drive it
 
-        request = Submit(driver.ids(), (driver.run, thread), decided)
-        done = await driver.log.submit(request, unless=driver.is_stopped)
+        request = Submit(host.ids(), (host.journal.run, thread), decided)
+        done = await host.journal.submit(request, unless=host.signals.is_stopped)
         if done.note == STOPPED or done is NOTHING:
             await self._settle(
                 msgspec.structs.replace(chosen, outcome=Outcome.ABORTED, error="not needed")

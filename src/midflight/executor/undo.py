@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 from msgspec import Struct
@@ -17,6 +17,7 @@ from msgspec import Struct
 from midflight.executor import foreign, values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.helping import LookStopped, helper, is_hurried, run_helper
+from midflight.executor.host import Host
 from midflight.executor.left import changed_since, performed
 from midflight.executor.lost import may_act_for, may_arrive_for
 from midflight.executor.settling import begin_to_settle, end_to_settle
@@ -27,21 +28,18 @@ from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
 from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Tool, find_tool
 
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
-
 TRIES: Final = 3
 PAUSE_S: Final = 0.2
 
 
-async def compensate(driver: Driver) -> None:
+async def compensate(host: Host) -> None:
     """Undo what the run's phase wants undone. Ends early when the run is not ours any more."""
-    await _look_into_doubts(driver)
-    while not driver.lost:
-        effect = next_undo(driver.log.state)
+    await _look_into_doubts(host)
+    while not host.journal.lost:
+        effect = next_undo(host.journal.state)
         if effect is None:
             return
-        await _undo_for_good(driver, effect)
+        await _undo_for_good(host, effect)
 
 
 def next_undo(state: RunState) -> Attempt | None:
@@ -74,45 +72,47 @@ def _skipped(state: RunState, effect: Attempt) -> bool:
 # ── what is in doubt ─────────────────────────────────────────────────────────────────────────
 
 
-async def _look_into_doubts(driver: Driver) -> None:
+async def _look_into_doubts(host: Host) -> None:
     """Ask each check that can say what became of an attempt, before anything is done about it."""
-    for effect in reversed(list(driver.log.state.effects.values())):
-        tool = None if effect.child else find_tool(_started(driver, effect).tool)
-        if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
+    for effect in reversed(list(host.journal.state.effects.values())):
+        tool = None if effect.child else find_tool(_started(host, effect).tool)
+        if tool is None or tool.check is None or not _doubted(host.journal.state, effect):
             continue
-        outcome, result = await _look_up(driver, effect, tool)
+        outcome, result = await _look_up(host, effect, tool)
         if outcome is not Outcome.UNKNOWN:
             stored, error = values.storable(effect.name, result, happened=True)
             learned = e.LateOutcome(
-                epoch=driver.epoch,
+                epoch=host.journal.epoch,
                 attempt=effect.position,
                 outcome=outcome,
                 result=stored,
                 error=error,
                 how="check",
             )
-            await driver.log.settle(learned)
+            await host.journal.settle(learned)
 
 
-async def _look_up(driver: Driver, effect: Attempt, tool: Tool) -> tuple[Outcome, Any]:
+async def _look_up(host: Host, effect: Attempt, tool: Tool) -> tuple[Outcome, Any]:
     """Ask the tool's check; if it has not seen the effect, again when nothing can arrive any more.
 
     A lost worker that may still be at it is not waited for: until it is dead the word is *unknown*.
     """
     assert tool.check is not None
-    while _doubted(driver.log.state, effect) and not driver.lost:
+    while _doubted(host.journal.state, effect) and not host.journal.lost:
         check = helper("check", tool.check, tool)
-        told = Call(check, (performed(driver, effect.position, None),), {}, driver.alarms)
-        left = may_arrive_for(driver, effect, tool)  # when asked: it may answer long after its look
-        outcome, result = _finding(await _run(driver, told, effect))
+        told = Call(check, (performed(host, effect.position, None),), {}, host.alarms)
+        left = may_arrive_for(host, effect, tool)  # when asked: it may answer long after its look
+        outcome, result = _finding(await _run(host, told, effect))
         if outcome is not Outcome.NOT_DONE or not left:
             return outcome, result
-        if may_act_for(driver, effect):
+        if may_act_for(host, effect):
             break
-        await begin_to_settle(driver, effect, left)
-        with anyio.move_on_after(may_arrive_for(driver, effect, tool)):
-            await driver.log.until(lambda: driver.lost or not _doubted(driver.log.state, effect))
-        await end_to_settle(driver, effect)
+        await begin_to_settle(host, effect, left)
+        with anyio.move_on_after(may_arrive_for(host, effect, tool)):
+            await host.journal.until(
+                lambda: host.journal.lost or not _doubted(host.journal.state, effect)
+            )
+        await end_to_settle(host, effect)
     return Outcome.UNKNOWN, None
 
 
@@ -149,69 +149,69 @@ class Undoing(Struct, frozen=True):
 Wanted = Callable[[RunState, Attempt], bool]
 
 
-async def undo_now(driver: Driver, effect: Attempt) -> None:
+async def undo_now(host: Host, effect: Attempt) -> None:
     """Undo one effect in the middle of a run, because a person wants something else instead."""
-    await _undo_for_good(driver, effect, lambda s, a: s.phase is Phase.RUNNING and a.can_be_undone)
+    await _undo_for_good(host, effect, lambda s, a: s.phase is Phase.RUNNING and a.can_be_undone)
 
 
-async def _undo_for_good(driver: Driver, effect: Attempt, wanted: Wanted = _wanted) -> None:
+async def _undo_for_good(host: Host, effect: Attempt, wanted: Wanted = _wanted) -> None:
     """Try until it is undone, cannot be, or is not wanted any more."""
-    log = driver.log
+    log = host.journal
     for attempt in range(1, TRIES + 1):
         if attempt > 1:
             with anyio.move_on_after(PAUSE_S * (attempt - 1)):
-                await log.until(lambda: driver.lost or not wanted(log.state, effect))
-        if await _undo(driver, effect, final=attempt == TRIES, wanted=wanted):
+                await log.until(lambda: host.journal.lost or not wanted(log.state, effect))
+        if await _undo(host, effect, final=attempt == TRIES, wanted=wanted):
             return
 
 
-async def _undo(driver: Driver, effect: Attempt, *, final: bool, wanted: Wanted = _wanted) -> bool:
+async def _undo(host: Host, effect: Attempt, *, final: bool, wanted: Wanted = _wanted) -> bool:
     """Try once. True when there is nothing more to try.
 
     What others have changed since is settled in the append that begins: nothing is called, and no
     crash falls between. Once an undo was begun it may have changed something itself, so then it is
     repeated without a look.
     """
-    touched = "" if effect.position in driver.replay.undoing else await _touched(driver, effect)
+    touched = "" if effect.position in host.history.undoing else await _touched(host, effect)
 
     def begin(state: RunState) -> list[Event]:
-        if driver.lost or state.undos or not wanted(state, state.effects[effect.position]):
+        if host.journal.lost or state.undos or not wanted(state, state.effects[effect.position]):
             return []
-        epoch, key, undo = driver.epoch, f"{effect.key}:undo", state.head + 1
+        epoch, key, undo = host.journal.epoch, f"{effect.key}:undo", state.head + 1
         started = e.UndoStarted(epoch=epoch, effect=effect.position, idempotency_key=key)
         left_alone = e.UndoSettled(epoch=epoch, undo=undo, undone=False, why=touched)
         return [started, left_alone] if touched else [started]
 
-    written = await driver.log.decide(begin)
+    written = await host.journal.decide(begin)
     if not written or touched:
         return True
-    undoing = await (_cancel_child if effect.child else _call)(driver, effect)
+    undoing = await (_cancel_child if effect.child else _call)(host, effect)
     settled = e.UndoSettled(
-        epoch=driver.epoch,
+        epoch=host.journal.epoch,
         undo=written[-1].position,
         undone=undoing.undone,
         why=undoing.why,
         final=undoing.over or final,
         at_work=undoing.at_work,
     )
-    await driver.log.settle(settled)
+    await host.journal.settle(settled)
     return undoing.over
 
 
-async def _cancel_child(driver: Driver, effect: Attempt) -> Undoing:
-    return Undoing(*await undo_child(driver, effect.child))
+async def _cancel_child(host: Host, effect: Attempt) -> Undoing:
+    return Undoing(*await undo_child(host, effect.child))
 
 
-async def _touched(driver: Driver, effect: Attempt) -> str:
+async def _touched(host: Host, effect: Attempt) -> str:
     """Return the reason why an effect must be left alone, or nothing."""
-    tool = None if effect.child else find_tool(_started(driver, effect).tool)
+    tool = None if effect.child else find_tool(_started(host, effect).tool)
     if tool is None or tool.undo is None or tool.leaves is None:
         return ""
     why = ""
     for attempt in range(1, TRIES + 1):
-        done, unwanted = await _done(driver, effect), partial(_is_unwanted, driver, effect)
+        done, unwanted = await _done(host, effect), partial(_is_unwanted, host, effect)
         try:
-            return await changed_since(driver, tool, done, unwanted)
+            return await changed_since(host, tool, done, unwanted)
         except LookStopped:
             return ""  # then the undo is not wanted either
         except Exception as error:  # noqa: BLE001 - a user's code: what it cannot tell is said so
@@ -220,21 +220,21 @@ async def _touched(driver: Driver, effect: Attempt) -> str:
     return why
 
 
-async def _done(driver: Driver, effect: Attempt) -> EffectRecord:
-    record = driver.replay.outcomes.get(effect.position)
+async def _done(host: Host, effect: Attempt) -> EffectRecord:
+    record = host.history.outcomes.get(effect.position)
     if record is None:
-        return performed(driver, effect.position, None)
-    return performed(driver, effect.position, await driver.value(record), record.left)
+        return performed(host, effect.position, None)
+    return performed(host, effect.position, await host.journal.value(record), record.left)
 
 
-async def _call(driver: Driver, effect: Attempt) -> Undoing:
-    name = _started(driver, effect).tool
+async def _call(host: Host, effect: Attempt) -> Undoing:
+    name = _started(host, effect).tool
     tool = find_tool(name)
     if tool is None or tool.undo is None:
         return Undoing(False, f"no tool {name} with an undo is registered here")
     undo = helper("undo", tool.undo, tool)
-    call = Call(undo, (await _done(driver, effect),), {}, driver.alarms)
-    match await _run(driver, call, effect):
+    call = Call(undo, (await _done(host, effect),), {}, host.alarms)
+    match await _run(host, call, effect):
         case Returned():
             return Undoing(True)
         case Raised(error=ChangedSince() as error):
@@ -250,16 +250,16 @@ async def _call(driver: Driver, effect: Attempt) -> Undoing:
             return Undoing(False, "it was stopped half-way")
 
 
-def _started(driver: Driver, effect: Attempt) -> e.AttemptStarted:
-    return driver.replay.begun(effect.position).event
+def _started(host: Host, effect: Attempt) -> e.AttemptStarted:
+    return host.history.begun(effect.position).event
 
 
-async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
+async def _run(host: Host, call: Call, effect: Attempt) -> Ending:
     """Make a call that a kill ends, and a cancel that does not want the effect undone any more."""
-    return await run_helper(driver, call, partial(_is_unwanted, driver, effect))
+    return await run_helper(host, call, partial(_is_unwanted, host, effect))
 
 
-def _is_unwanted(driver: Driver, effect: Attempt) -> bool:
-    state = driver.log.state
-    killed = driver.lost and not state.driver  # now; one killed before may well be undone
-    return killed or (is_hurried(driver) and not effect.release_always)
+def _is_unwanted(host: Host, effect: Attempt) -> bool:
+    state = host.journal.state
+    killed = host.journal.lost and not state.driver  # now; one killed before may well be undone
+    return killed or (is_hurried(host) and not effect.release_always)

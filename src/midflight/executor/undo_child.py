@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 
 from midflight.errors import JournalNotFound, Refused
 from midflight.executor.children import WAS_PURGED, load_run
+from midflight.executor.host import Host
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.facts import claim
@@ -24,9 +25,6 @@ from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.stores.base import Draft, Submit, View, Watch
 from midflight.tasks import owned_tasks
-
-if TYPE_CHECKING:
-    from midflight.executor.drive import Driver
 
 UNDO_S: Final = 600.0  # what a child has to end and to undo its effects, before that is given up
 
@@ -52,19 +50,19 @@ class ChildTime:
             self._left -= anyio.current_time() - began
 
 
-async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
+async def undo_child(host: Host, child: str) -> tuple[bool, str]:
     """Cancel it if it lives, undo what it did if it has ended; return whether all is undone."""
-    who = driver.log.state.ended_by or Actor(by=driver.run)
-    key = f"undo:{driver.run}"
+    who = host.journal.state.ended_by or Actor(by=host.journal.run)
+    key = f"undo:{host.journal.run}"
     time = ChildTime()
     try:
-        state = await load_run(driver, child)
+        state = await load_run(host, child)
         if state.alive:
-            state = await _ask(driver, child, e.CancelRequested(who=who, key=key))
-            state = await _until(driver, await _end_unborn(driver, state), time, ended=True)
+            state = await _ask(host, child, e.CancelRequested(who=who, key=key))
+            state = await _until(host, await _end_unborn(host, state), time, ended=True)
         elif any(effect.can_be_undone for effect in state.effects.values()):
-            state = await _ask(driver, child, e.UndoRequested(who=who, key=f"{key}:{state.head}"))
-        state = await _until(driver, state, time, ended=False)
+            state = await _ask(host, child, e.UndoRequested(who=who, key=f"{key}:{state.head}"))
+        state = await _until(host, state, time, ended=False)
     except TimeoutError:
         return False, f"it did not end within {UNDO_S:g} s"
     except JournalNotFound:
@@ -77,7 +75,7 @@ async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
     return not left, "; ".join(left[:3])
 
 
-async def _end_unborn(driver: Driver, child: RunState) -> RunState:
+async def _end_unborn(host: Host, child: RunState) -> RunState:
     """End a child whose function was never called: it has nothing to undo, so anybody may."""
 
     def decided(view: View) -> Draft:
@@ -85,19 +83,19 @@ async def _end_unborn(driver: Driver, child: RunState) -> RunState:
         assert isinstance(state, RunState)
         if state.phase is not Phase.CANCELLING or state.entered or state.driver:
             return Draft()
-        claimed = claim(state, driver.lease.driver, lease_gone=True)
+        claimed = claim(state, host.lease.driver, lease_gone=True)
         epoch = state.epoch + 1
         ended = e.RunFinished(epoch=epoch, outcome="cancelled")
         left = e.DriverReleased(epoch=epoch, why="never begun")
         return Draft({child.journal: (*claimed, ended, left)})
 
-    await _submit(driver, Submit(driver.ids(), (child.journal,), decided))
-    return await load_run(driver, child.journal)
+    await _submit(host, Submit(host.ids(), (child.journal,), decided))
+    return await load_run(host, child.journal)
 
 
-async def await_turn(driver: Driver) -> None:
+async def await_turn(host: Host) -> None:
     """Wait, in a cancelled child, until what its parent did after the spawn is undone."""
-    child, state = await _above(driver)
+    child, state = await _above(host)
     if state is None:
         return
 
@@ -107,24 +105,27 @@ async def await_turn(driver: Driver) -> None:
         return covers and mine is not None and not mine.undo and mine.undone is None
 
     def its_turn() -> bool:
-        return driver.lost or driver.log.state.cancel_now or not goes_first()
+        return host.journal.lost or host.journal.state.cancel_now or not goes_first()
 
     async def listen(news: Watch) -> None:
         async for told in news:
             advance(state, told)
-            driver.log.stir()
+            host.journal.stir()
 
-    async with driver.journals.watch({state.journal: state.head}) as news, owned_tasks() as tasks:
+    async with (
+        host.journal.client.watch({state.journal: state.head}) as news,
+        owned_tasks() as tasks,
+    ):
         tasks.start_soon(listen, news)
-        await driver.log.until(its_turn)
+        await host.journal.until(its_turn)
 
 
-async def _above(driver: Driver) -> tuple[str, RunState | None]:
+async def _above(host: Host) -> tuple[str, RunState | None]:
     """Return the nearest run above that lives, and which of its children leads to this one."""
-    child, parent = driver.run, driver.log.state.parent
+    child, parent = host.journal.run, host.journal.state.parent
     try:
         while parent:
-            state = await load_run(driver, parent)
+            state = await load_run(host, parent)
             if state.alive:
                 return child, state
             child, parent = parent, state.parent
@@ -133,25 +134,23 @@ async def _above(driver: Driver) -> tuple[str, RunState | None]:
     return child, None
 
 
-async def await_all(driver: Driver) -> None:
+async def await_all(host: Host) -> None:
     """Wait until no run below acts any more. Those cancelled in a hurry end by themselves.
 
     Runs below a child that has ended count, too: it may have left them at work.
     """
-    state = driver.log.state
+    state = host.journal.state
     effects = state.effects.values() if state.cancel_tree else ()
     unseen = [effect.child for effect in effects if effect.child and effect.undone is None]
     time = ChildTime()
     with suppress(TimeoutError):
-        while unseen and not driver.lost:
+        while unseen and not host.journal.lost:
             with suppress(JournalNotFound):  # it has ended long ago, and was purged
-                below = await _end_unborn(driver, await load_run(driver, unseen.pop()))
-                unseen += (await _until(driver, below, time, ended=True)).children
+                below = await _end_unborn(host, await load_run(host, unseen.pop()))
+                unseen += (await _until(host, below, time, ended=True)).children
 
 
-async def _ask(
-    driver: Driver, child: str, request: e.CancelRequested | e.UndoRequested
-) -> RunState:
+async def _ask(host: Host, child: str, request: e.CancelRequested | e.UndoRequested) -> RunState:
     def decided(view: View) -> Draft:
         state = view.states[child]
         try:
@@ -160,23 +159,23 @@ async def _ask(
             return Draft()  # it is there already
         return Draft() if isinstance(verdict, Known) else Draft({child: verdict})
 
-    await _submit(driver, Submit(driver.ids(), (child,), decided))
-    await driver.ensure(child)
-    return await load_run(driver, child)
+    await _submit(host, Submit(host.ids(), (child,), decided))
+    await host.ensure(child)
+    return await load_run(host, child)
 
 
-async def _submit(driver: Driver, request: Submit) -> None:
-    await driver.journals.submit(request, unless=lambda: driver.lost)
+async def _submit(host: Host, request: Submit) -> None:
+    await host.journal.client.submit(request, unless=lambda: host.journal.lost)
 
 
-async def _until(driver: Driver, state: RunState, time: ChildTime, *, ended: bool) -> RunState:
+async def _until(host: Host, state: RunState, time: ChildTime, *, ended: bool) -> RunState:
     """Wait until it has ended, or until nothing more of it is to be undone."""
 
     def there() -> bool:
         return not state.alive if ended else not (state.undos or state.still_to_undo)
 
     with time.counted():
-        async with driver.journals.watch({state.journal: state.head}) as news:
+        async with host.journal.client.watch({state.journal: state.head}) as news:
             if not there():
                 async for told in news:
                     advance(state, told)

@@ -12,8 +12,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest
-from midflight.executor.forking import check_line, created_by_fork, place_of
 from midflight.executor.front import finder, thread_of, to_front
+from midflight.executor.line import check_line, created_by_fork, place_of
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.front import is_free
