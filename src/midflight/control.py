@@ -20,7 +20,6 @@ from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import LEAVING
 from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound, NoResult, NoSuchRequest
-from midflight.executor.front import look_after, transact, with_what_follows
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Switch, check_reach
@@ -31,6 +30,7 @@ from midflight.kernel.record import Actor, Limits, Request
 from midflight.kernel.state import Delivery, RunState
 from midflight.overriding import override
 from midflight.run import Agent
+from midflight.runtime.threads.succession import look_after, transact, with_what_follows
 from midflight.schemas import check_answer, check_switch, plain_data
 from midflight.stores.base import (
     PAGE,

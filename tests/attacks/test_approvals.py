@@ -16,11 +16,12 @@ import pytest
 
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.executor import approval, values
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Phase
 from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, Step, agent
+from midflight.runtime import values
+from midflight.runtime.steps import preconditions
 from midflight.stores.base import Store
 from midflight.tools.base import tool
 from scenarios.conftest import Open
@@ -87,7 +88,7 @@ def stored(payment: dict[str, Any]) -> bytes:
 
 def test_the_two_payments_have_the_same_short_digest() -> None:
     assert short(stored(TO_ANN)) == short(stored(TO_EVE)) == SHORT
-    schemas = [approval.schema(words, edited={}) for words in (ANN_IN_WORDS, EVE_IN_WORDS)]
+    schemas = [preconditions.schema(words, edited={}) for words in (ANN_IN_WORDS, EVE_IN_WORDS)]
     ann, eve = (short(bytes(values.encode("x", "its schema", each))) for each in schemas)
     assert ann == eve
 
@@ -160,7 +161,7 @@ async def earlier_question(store: Store, payment: dict[str, Any], key: str = "")
     driver = await begun_by_an_earlier_release(store)
     bound = short(msgspec.json.encode([SHORT, POLICY, []]))
     given = {"args": [], "kwargs": payment}
-    schema = approval.schema(given) | {"x-tool": "attacks.pay", "x-names": []}
+    schema = preconditions.schema(given) | {"x-tool": "attacks.pay", "x-names": []}
     question = e.QuestionOpened(
         epoch=driver.epoch,
         kind="approval",

@@ -9,11 +9,11 @@ import pytest
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.executor import cancel as cancelling
-from midflight.executor import undo
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.run import Run, agent
+from midflight.runtime import cancellation as cancelling
+from midflight.runtime.steps import undo
 from midflight.stores.base import Store
 from midflight.tools.base import Done, EffectRecord, NotDone, tool
 from scenarios.conftest import Open

@@ -8,11 +8,12 @@ import anyio
 import pytest
 
 from midflight.control import Control
-from midflight.executor import guarding, left
-from midflight.executor import undo as undoing
 from midflight.guards import Fingerprint
 from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
+from midflight.runtime.replay import staleness
+from midflight.runtime.steps import side_calls
+from midflight.runtime.steps import undo as undoing
 from midflight.tools.base import EffectRecord, tool
 from scenarios.conftest import Open
 
@@ -45,10 +46,10 @@ class Look:
 
 @pytest.fixture(autouse=True)
 def _looks_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left, "LOOK_S", 0.1)
-    monkeypatch.setattr(left, "HURRY_S", 0.1)
-    monkeypatch.setattr(guarding, "LOOK_S", 0.1)
-    monkeypatch.setattr(guarding, "STOPS_S", 0.1)
+    monkeypatch.setattr(side_calls, "LOOK_S", 0.1)
+    monkeypatch.setattr(side_calls, "HURRY_S", 0.1)
+    monkeypatch.setattr(staleness, "LOOK_S", 0.1)
+    monkeypatch.setattr(staleness, "STOPS_S", 0.1)
     monkeypatch.setattr(undoing, "PAUSE_S", 0.01)
 
 
@@ -63,7 +64,7 @@ async def undo(_: EffectRecord) -> None: ...
 async def test_a_deaf_leaves_keeps_no_cancel(
     driving: Open, monkeypatch: pytest.MonkeyPatch, now: bool
 ) -> None:
-    monkeypatch.setattr(left, "LOOK_S", 3600.0 if now else 0.1)
+    monkeypatch.setattr(side_calls, "LOOK_S", 3600.0 if now else 0.1)
     look = Look(deaf=True)
 
     @tool(name=f"looks.cancel-{now}", noun="letter", undo=undo, leaves=look, stops_within=0.1)
@@ -149,7 +150,7 @@ async def test_a_guard_that_becomes_deaf_is_asked_about_and_keeps_no_cancel(
         await run.step("Make", make)
 
     if cancelled:
-        monkeypatch.setattr(guarding, "LOOK_S", 3600.0)
+        monkeypatch.setattr(staleness, "LOOK_S", 3600.0)
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         with anyio.fail_after(IN_TIME_S):

@@ -13,11 +13,11 @@ import pytest
 
 from midflight.control import Control
 from midflight.errors import InvalidTool
-from midflight.executor import left
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, agent
+from midflight.runtime.steps import side_calls
 from midflight.tools.base import EffectRecord, Tool, tool
 from scenarios.conftest import Open
 from scenarios.rests import WAYS, asked, events_of, rested
@@ -210,7 +210,7 @@ async def test_what_cannot_be_seen_is_not_touched_and_does_not_fail_the_step(
             raise trouble[0]
         return desk.look(performed)
 
-    monkeypatch.setattr(left, "LOOK_S", 0.05)
+    monkeypatch.setattr(side_calls, "LOOK_S", 0.05)
     clerk = writing(stage, desk.writer(leaves=look))
     async with driving(clerk) as control:
         then = await control.start(clerk, "work")

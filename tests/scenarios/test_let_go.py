@@ -13,13 +13,13 @@ import pytest
 from midflight.control import local
 from midflight.conversation import Choice, Triage, TriageView
 from midflight.errors import Refused
-from midflight.executor.drive import Driver
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import MessageTriaged
 from midflight.run import Agent, Run
+from midflight.runtime.driver import Driver
 from midflight.stores.base import Store
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage

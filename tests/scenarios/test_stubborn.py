@@ -14,11 +14,11 @@ import pytest
 
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.executor.alarms import Alarms
-from midflight.executor.calls import Aborted, Call
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
+from midflight.runtime.steps.bounds import Aborted, Alarms
+from midflight.runtime.steps.tool_call import Call
 from midflight.tools.base import ChangedSince, Done, EffectName, EffectRecord, NotDone, Tool, tool
 from scenarios import stubborn_tools
 from scenarios.conftest import Open

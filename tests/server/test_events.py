@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from midflight.control import Control
-from midflight.executor import speech
 from midflight.kernel.phases import Role
 from midflight.run import Agent, Run, agent
+from midflight.runtime.steps import speech
 from midflight.server.streaming import Pace
 from midflight.tools.base import tool
 from midflight.tools.progress import emit

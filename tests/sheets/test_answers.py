@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from midflight.channels.asking import ways
 from midflight.channels.render import card
-from midflight.executor.approval import schema as approval
 from midflight.kernel.events import QuestionOpened
+from midflight.runtime.steps.preconditions import schema as approval
 from midflight.sheets.answers import Pick, about, picks, written
 from midflight.sheets.shapes import Asked
 from midflight.terminal.forms import choices, plain, wanted

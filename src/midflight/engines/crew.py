@@ -20,12 +20,6 @@ from midflight.engines.giving_back import GivingBack
 from midflight.engines.giving_up import TRIES, Failures, causes, given_up, is_trouble
 from midflight.engines.watchdog import BLOCKED_S, Blocked, current_run, watching
 from midflight.errors import JournalNotFound, MidflightError, Refused, StoreReplaced
-from midflight.executor.alarms import Alarms
-from midflight.executor.calls import Call
-from midflight.executor.drive import Driver, Ensure
-from midflight.executor.foreign import words
-from midflight.executor.journal_client import JournalClient, Waits
-from midflight.executor.session import Session
 from midflight.inputs import Clock, Ids
 from midflight.kernel import events as e
 from midflight.kernel.decide import scopes
@@ -36,6 +30,13 @@ from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
+from midflight.runtime.driver import Driver
+from midflight.runtime.foreign import words
+from midflight.runtime.host import Ensure
+from midflight.runtime.journal_client import JournalClient, Waits
+from midflight.runtime.run_session import Session
+from midflight.runtime.steps.bounds import Alarms
+from midflight.runtime.steps.tool_call import Call
 from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw
 
 from midflight.errors import InvalidRequest
-from midflight.executor.talk import spoken
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
@@ -16,6 +15,7 @@ from midflight.kernel.decide import ASIDE, refuse_if_stopped
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
+from midflight.runtime.threads.recollection import spoken
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, View
 from midflight.verbs.auditing import audited
 from midflight.verbs.covering import Ack

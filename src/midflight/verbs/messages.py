@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from midflight.conversation import new_course, stop_word
 from midflight.errors import JournalNotFound
-from midflight.executor.front import finder
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
@@ -23,6 +22,7 @@ from midflight.kernel.preview import preview
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.kernel.status import answer
+from midflight.runtime.threads.succession import finder
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
 from midflight.stores.codec import check_readable
 from midflight.verbs.auditing import audited

@@ -12,8 +12,6 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest
-from midflight.executor.front import finder, thread_of, to_front
-from midflight.executor.line import check_line, created_by_fork, place_of
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.front import is_free
@@ -23,6 +21,8 @@ from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
 from midflight.run import Agent
+from midflight.runtime.replay.lineage import check_line, created_by_fork, place_of
+from midflight.runtime.threads.succession import finder, thread_of, to_front
 from midflight.schemas import plain_data
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View
 from midflight.stores.waiting import run_state

@@ -8,12 +8,12 @@ from typing import Any, Final, TypedDict
 from midflight.audit.flood import Flood
 from midflight.engines.base import Engine
 from midflight.errors import InvalidRequest, JournalNotFound
-from midflight.executor.front import begun_in, drafted, thread_of, transact
 from midflight.inputs import Ids
 from midflight.kernel import front
 from midflight.kernel import thread as t
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.record import Actor, Request
+from midflight.runtime.threads.succession import begun_in, drafted, thread_of, transact
 from midflight.stores.base import THREAD_PREFIX, Draft, Query, Store, View
 from midflight.stores.codec import check_readable
 from midflight.stores.waiting import thread_state

@@ -7,12 +7,12 @@ from typing import Any, Unpack
 
 from msgspec import Struct
 
-from midflight.executor.front import finder
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
 from midflight.kernel.preview import preview
 from midflight.kernel.state import RunState
+from midflight.runtime.threads.succession import finder
 from midflight.stores.base import RUN_PREFIX, View
 from midflight.verbs.auditing import audited
 from midflight.verbs.covering import Ack, cover, runs_below
