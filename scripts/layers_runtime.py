@@ -304,8 +304,8 @@ RUNTIME_MUTANTS = (
     Mutant(
         "crash: who is told what came of a step by a lost worker takes it, and tries no more",
         RUNTIME + "steps/attempt.py",
-        "        if step.told:  # by a worker that was taken for lost",
-        "        if False:  # by a worker that was taken for lost",
+        "    if step.told:  # by a worker that was taken for lost",
+        "    if False:  # by a worker that was taken for lost",
         (TOLD + "what_was_told_while_the_run_was_paused_is_not_begun_when_it_goes_on",),
     ),
     Mutant(
@@ -412,8 +412,8 @@ RUNTIME_MUTANTS = (
     Mutant(
         "retry: what a check allows to be tried again waits for its back-off",
         RUNTIME + "steps/attempt.py",
-        "                await wait_out(step)  # a check",
-        "                pass  # a check",
+        "    await wait_out(step)  # a check",
+        "    pass  # a check",
         ("tests/scenarios/test_timers.py",),
     ),
     Mutant(

@@ -8,14 +8,14 @@ journal, so the pilot decides on one state and nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import anyio
 
 from midflight.errors import SourceGone
 from midflight.kernel import events as e
-from midflight.kernel.fold import BULK
-from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.record import Recorded
 from midflight.run import Signal
 from midflight.runtime import children, transitions
@@ -154,8 +154,6 @@ class Driver:
 
     def _hear(self, record: Recorded) -> None:
         """React at once to the few events that cannot wait for the pilot's turn."""
-        if type(record.event) in BULK:
-            return  # most of a journal, and none of it is for us
         session = self._session
         rested, self._rested = self._rested, session.journal.state.phase is Phase.PAUSED
         if rested and not self._rested:
@@ -182,7 +180,7 @@ def next_move(session: Session) -> Move | None:
         return cancel
     if session.gate.draining and (drain := _drained(session)) is not None:
         return drain
-    if staleness.is_answered(session):
+    if Cause.STALE in state.holds and staleness.is_answered(session):
         return staleness.resolve
     if "redirect" in state.pending.values() and state.phase is not Phase.WAITING:
         return transitions.deliver if session.in_flight.hushed("redirected") else None
@@ -196,7 +194,7 @@ def next_move(session: Session) -> Move | None:
 def _drained(session: Session) -> Move | None:
     if session.journal.state.phase in {Phase.RUNNING, Phase.QUEUED}:
         return transitions.hold_for_drain
-    return transitions.evict if session.rests else None
+    return transitions.evict if _rests(session) else None
 
 
 def _after_function(session: Session) -> Move | None:
@@ -221,9 +219,17 @@ def _while_running(session: Session) -> Move | None:
 
 
 def _while_resting(session: Session) -> Move | None:
-    if session.journal.state.phase is Phase.WAITING and _must_look(session):
+    if session.journal.state.phase is not Phase.WAITING:
+        return None
+    if _must_look(session):
         return _check_guards
-    return transitions.wake if session.wakes else None
+    return transitions.wake if transitions.wakes(session) else None
+
+
+def _rests(session: Session) -> bool:
+    """Return whether nothing happens until somebody outside does something."""
+    at_rest = session.journal.state.phase in {Phase.PAUSED, Phase.WAITING}
+    return at_rest and session.in_flight.quiet and not session.attention.busy
 
 
 def _must_look(session: Session) -> bool:
@@ -241,7 +247,7 @@ async def _check_guards(session: Session) -> None:
 async def until_something_happens(session: Session) -> None:
     """Wait for any change, or for the next moment at which time alone makes one."""
     if _patience(session) is None:
-        await session.journal.until(lambda: _calls_for_a_move(session))
+        await session.journal.until(partial(_calls_for_a_move, session))
         return
     with anyio.move_on_after(_patience(session)) as waited:
         await session.journal.next_change()
@@ -251,25 +257,13 @@ async def until_something_happens(session: Session) -> None:
 
 def _calls_for_a_move(session: Session) -> bool:
     """Asked at every change, where it happens: most are a step's own affair."""
-    if _just_works(session):
+    if session.function.running and session.gate.undisturbed:
         return False
     return next_move(session) is not None or _patience(session) is not None
 
 
-def _just_works(session: Session) -> bool:
-    """Return whether no move is due: nothing is wanted or asked, and the function goes on."""
-    state, history = session.journal.state, session.history
-    plain = state.phase is Phase.RUNNING and session.function.running and not session.journal.lost
-    heard = not (state.pending or state.holds or state.questions or state.timers)
-    there = (
-        not (history.unfinished or history.entry.left or session.gate.draining)
-        and session.gate.fresh
-    )
-    return plain and heard and there
-
-
 async def _time_has_passed(session: Session) -> None:
-    if session.wakes:
+    if transitions.wakes(session):
         return
     if any(left <= 0 for left in _deadlines(session)):
         await transitions.close_expired(session)
@@ -278,7 +272,7 @@ async def _time_has_passed(session: Session) -> None:
             session.journal.stir()
         elif await _is_still(session):
             await hold_for_code(session, session.guards, _left_again(session))
-    elif session.rests and session.agent.evict_after is not None:
+    elif _rests(session) and session.agent.evict_after is not None:
         await transitions.evict(session)
 
 
@@ -291,7 +285,7 @@ async def _is_still(session: Session) -> bool:
 
 def _patience(session: Session) -> float | None:
     moments = [max(0.0, left) for left in _deadlines(session)]
-    if session.rests and session.agent.evict_after is not None:
+    if _rests(session) and session.agent.evict_after is not None:
         moments.append(session.agent.evict_after)
     if _astray(session):
         left = [session.history.entry.left[step].waited for step in _left_again(session)]
@@ -315,11 +309,10 @@ def _astray(session: Session) -> bool:
 
     As long as it is busy with something of its own it may still come to it.
     """
-    waits = session.history.unfinished and bool(
-        session.in_flight.steps or session.in_flight.waiting
-    )
-    still = session.journal.state.phase is Phase.RUNNING and session.in_flight.quiet
-    return still and (waits or bool(_left_again(session)))
+    if session.journal.state.phase is not Phase.RUNNING or not session.in_flight.quiet:
+        return False
+    waits = session.in_flight.steps or session.in_flight.waiting
+    return bool((waits and session.history.unfinished) or _left_again(session))
 
 
 def _left_again(session: Session) -> list[str]:

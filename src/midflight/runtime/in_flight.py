@@ -51,18 +51,9 @@ class OpenStep(Protocol):
     tool: Tool
     call: Call | None
     attempt: int
-
-    @property
-    def resting(self) -> bool:
-        """True if it is neither in the tool nor writing down how it ended."""
-
-    @property
-    def asking(self) -> bool:
-        """True while it waits for a person."""
-
-    @property
-    def idle(self) -> bool:
-        """True while it waits before it tries again."""
+    resting: bool  # neither in the tool nor writing down how it ended
+    asking: bool  # it waits for a person
+    idle: bool  # it waits before it tries again
 
     @property
     def given(self) -> Raw:

@@ -57,7 +57,7 @@ class RunContext:
         """
         history = self._host.history
         seed = history.new_seeds.get(step) if found else self._host.journal.run
-        if history.new_seeds and seed is not None and seed != self._seed:
+        if seed is not None and seed != self._seed:
             self._seed, self._chance = seed, None
 
     @property
@@ -98,22 +98,21 @@ class RunContext:
         refuse_inside_a_step("run.step")
         _check_call(name, function)
         values.check_name("run.step", "a name", name)
-        values.check_name("run.step", "the key of Step", key)
+        if key != "":
+            values.check_name("run.step", "the key of Step", key)
         await self._calls.listen()
         host, tool = self._host, as_tool(function)
         stored = values.encode_arguments(name, args, kwargs, tool.function)
         asked, identity = step_identity(host.history, key, name, stored, reusable=is_reusable(tool))
         kind = values.result_type(tool.function)
-        record = host.history.given(identity) or await self._on_record(identity, name)
-        self._draw_anew(identity, record is not None)
+        record = None
+        if not host.history.is_new(identity):
+            record = host.history.given(identity) or await self._on_record(identity, name)
+        if host.history.new_seeds:
+            self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
-            if host.in_flight.steps or host.in_flight.waiting or not host.history.unfinished:
-                host.journal.stir()  # somebody may wait for its turn, or for the end of the replay
-            if len(host.history.unclaimed) % BREATH == 0:
-                await anyio.lowlevel.checkpoint()
-            if tool.effect.touches_world and host.history.is_reuse(identity):
-                await host.journal.settle(e.StepReused(epoch=host.journal.epoch, step=identity))
+            await self._note_reuse(tool, identity)
             return await self._from_record(name, record, kind)
         step = Step(
             host,
@@ -132,6 +131,16 @@ class RunContext:
         if not host.gate.may_start(host.signals.heard):
             host.journal.stir()  # it waits, and that may be what somebody looks for
         return values.decode(bytes(await self._result(step)), kind)
+
+    async def _note_reuse(self, tool: Tool, identity: str) -> None:
+        """A step is given its record: let others have their turn, and note an effect reused."""
+        host = self._host
+        if host.in_flight.steps or host.in_flight.waiting or not host.history.unfinished:
+            host.journal.stir()  # somebody may wait for its turn, or for the end of the replay
+        if len(host.history.unclaimed) % BREATH == 0:
+            await anyio.lowlevel.checkpoint()
+        if tool.effect.touches_world and host.history.is_reuse(identity):
+            await host.journal.settle(e.StepReused(epoch=host.journal.epoch, step=identity))
 
     async def _on_record(self, identity: str, name: str) -> Record | None:
         """Return the record of a step, when it is the step's turn; None if there is no record.

@@ -21,7 +21,7 @@ from midflight.inputs import Ids, steady
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.facts import record
-from midflight.kernel.fold import advance
+from midflight.kernel.fold import BULK, advance
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event, Fact, Recorded
 from midflight.kernel.state import RunState
@@ -134,13 +134,15 @@ class RunJournal:
 
     __slots__ = (
         "_changes", "_ids", "_listeners", "_turn", "_waiting", "_watch", "client", "clock",
-        "epoch", "history", "state",
+        "epoch", "history", "lost", "run", "state",
     )  # fmt: skip
 
     def __init__(self, client: JournalClient, state: RunState, ids: Ids) -> None:
         self.client = client
         self.state = state
+        self.run = state.journal
         self.epoch = state.epoch
+        self.lost = False  # killed, or taken by another driver: nothing may be decided here
         self.history = Cursor()
         self.clock = StoreClock(state.at)
         self._listeners: list[Callable[[Recorded], None]] = []
@@ -151,23 +153,13 @@ class RunJournal:
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     @property
-    def run(self) -> str:
-        """The run's id."""
-        return self.state.journal
-
-    @property
-    def lost(self) -> bool:
-        """True if the run was killed or has another driver: nothing may be decided here."""
-        return self.state.epoch != self.epoch
-
-    @property
     def busy(self) -> bool:
         """True while something is being written, so that the state is about to change."""
         return self._turn.taken
 
     def drive_on(self, watch: Watch) -> None:
         """Begin to drive the run as it was read; ``watch`` tells of what others add."""
-        self.epoch = self.state.epoch
+        self.epoch, self.lost = self.state.epoch, False
         self._watch = watch
 
     def watch_child(self, child: str, after: int) -> None:
@@ -177,7 +169,10 @@ class RunJournal:
     # ── folding ──────────────────────────────────────────────────────────────────────────────
 
     def listen(self, hear: Callable[[Recorded], None]) -> None:
-        """Call ``hear`` with each event once it is folded."""
+        """Call ``hear`` with each event once it is folded, except with most of a journal.
+
+        Starts and ends of steps and attempts, and their texts, change no phase.
+        """
         self._listeners.append(hear)
 
     def let_go(self) -> None:
@@ -190,11 +185,13 @@ class RunJournal:
         for found in records:
             if found.journal == self.state.journal and found.position == self.state.head + 1:
                 advance(self.state, found)
+                self.lost = self.state.epoch != self.epoch
                 self.history.hear(found)
                 self.clock.hear(found.at, self.state.moving_since)
                 news = True
-                for hear in self._listeners:
-                    hear(found)
+                if type(found.event) not in BULK:
+                    for hear in self._listeners:
+                        hear(found)
         if news:
             self.stir()
 

@@ -15,7 +15,6 @@ from msgspec import Raw
 
 from midflight.errors import SourceGone
 from midflight.inputs import Clock, Ids
-from midflight.kernel.phases import Phase
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Signal
 from midflight.runtime import values
@@ -53,9 +52,9 @@ class Session:
     """The parts of a run that was claimed for the holder of ``lease``. See ``Host``."""
 
     __slots__ = (
-        "_over", "afterwards", "agent", "alarms", "attention", "clock", "ensure", "function",
+        "afterwards", "agent", "alarms", "attention", "clock", "ensure", "function",
         "gate", "guards", "history", "ids", "in_flight", "journal", "lease", "lineage",
-        "questions", "signals", "tasks", "workdir",
+        "over", "questions", "signals", "tasks", "workdir",
     )  # fmt: skip
 
     def __init__(
@@ -91,16 +90,11 @@ class Session:
         self.guards = Guards(self)
         self.function = AgentCall(self)
         self.attention = Attention(self)
-        self._over = False
-
-    @property
-    def over(self) -> bool:
-        """True if nothing is left to do here."""
-        return self._over
+        self.over = False  # nothing is left to do here
 
     def be_over(self) -> None:
         """Nothing is left to do here."""
-        self._over = True
+        self.over = True
 
     def enter(self) -> None:
         """Be ready for the function to be called (again)."""
@@ -119,21 +113,6 @@ class Session:
         self.function.forget()
         self.journal.let_go()
         del self.function, self.guards, self.attention
-
-    @property
-    def wakes(self) -> bool:
-        """It waits without its function and has something to do: an answer, a timer, its end."""
-        state = self.journal.state
-        if state.phase is not Phase.WAITING or self.function.running:
-            return False
-        due = any(self.journal.left_of_timer(timer) <= 0 for timer in state.timers)
-        return due or state.stirred or self.function.ended is not None
-
-    @property
-    def rests(self) -> bool:
-        """True if nothing happens until somebody outside does something."""
-        at_rest = self.journal.state.phase in {Phase.PAUSED, Phase.WAITING}
-        return at_rest and self.in_flight.quiet and not self.attention.busy
 
 
 class AgentCall:

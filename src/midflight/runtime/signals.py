@@ -24,7 +24,7 @@ class Signals:
     """One run's signals. ``number`` counts the redirects that were told; a call notes its own."""
 
     __slots__ = (
-        "_delivering", "_in_flight", "_journal", "_on_redirect", "brief", "heard", "number",
+        "_in_flight", "_journal", "_on_redirect", "brief", "delivering", "heard", "number",
         "profile", "signalled", "told",
     )  # fmt: skip
 
@@ -32,7 +32,7 @@ class Signals:
         self._journal = journal
         self._in_flight = in_flight
         self._on_redirect: Callable[[str], None] | None = None
-        self._delivering = False  # a redirect is being written down
+        self.delivering = False  # a redirect is being written down
         self.number = 0
         self.heard = 0  # the newest that the function knows of
         self.brief = ""  # as the function sees it
@@ -40,22 +40,17 @@ class Signals:
         self.told: Signal | None = None
         self.signalled = False  # the function was given a signal since it was last entered
 
-    @property
-    def delivering(self) -> bool:
-        """True while a redirect is being written down."""
-        return self._delivering
-
     @contextmanager
     def delivery(self) -> Iterator[Callable[[], None]]:
         """Give a function that says: a redirect is being written down, until the end of this."""
 
         def begin() -> None:
-            self._delivering = True
+            self.delivering = True
 
         try:
             yield begin
         finally:
-            self._delivering = False
+            self.delivering = False
             self._journal.stir()
 
     def on_redirect(self, tell: Callable[[str], None] | None) -> None:
@@ -125,8 +120,8 @@ class Signals:
         So none is made while it is being written down which calls wait, and how many there were.
         """
         history = self._journal.history
-        if self._delivering:
-            await self._journal.until(lambda: not self._delivering or self.told is not None)
+        if self.delivering:
+            await self._journal.until(lambda: not self.delivering or self.told is not None)
         moves = self._journal.state.phase is Phase.RUNNING
         if moves and history.tells and history.redirect_due(self._in_flight.calls):
             self.redirect()
@@ -170,6 +165,15 @@ class Gate:
     # ── starting ─────────────────────────────────────────────────────────────────────────────
 
     @property
+    def undisturbed(self) -> bool:
+        """True if the run works and nothing is wanted, asked or waited for: no move is due."""
+        journal, state, entry = self._journal, self._journal.state, self._journal.history.entry
+        wanted = state.pending or state.holds or state.questions or state.timers or self.draining
+        replays = journal.history.unclaimed or entry.left or entry.told < len(entry.redirects)
+        ours = state.phase is Phase.RUNNING and not journal.lost
+        return ours and not (wanted or replays) and (self._fresh or not state.guards)
+
+    @property
     def moves(self) -> bool:
         """True while the run is driven here, and nothing holds it."""
         state = self._journal.state
@@ -182,11 +186,12 @@ class Gate:
 
     def _moves(self, course: int) -> bool:
         """Return whether the run moves, and a call on this course has nothing to be told."""
-        return not self._signals.is_told(course) and self.moves
+        signals = self._signals
+        return signals.told is None and course == signals.number and self.moves
 
     def may_start(self, course: int, *, replaying: bool = False) -> bool:
         """Return whether something may begin now; a repeated read waits for no other record."""
-        there = replaying or (not self._journal.history.unfinished and self.fresh)
+        there = replaying or (self.fresh and not self._journal.history.unfinished)
         return there and self._moves(course)
 
     def may_ask(self, course: int) -> bool:

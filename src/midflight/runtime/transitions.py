@@ -146,6 +146,15 @@ async def wait(session: Session) -> None:
     await session.journal.decide(waiting)
 
 
+def wakes(session: Session) -> bool:
+    """It waits without its function and has something to do: an answer, a timer, its end."""
+    journal, state = session.journal, session.journal.state
+    if state.phase is not Phase.WAITING or session.function.running:
+        return False
+    due = any(journal.left_of_timer(timer) <= 0 for timer in state.timers)
+    return due or state.stirred or session.function.ended is not None
+
+
 async def wake(session: Session) -> None:
     """It has waited long enough without its function: what was answered or is due goes on."""
 
@@ -154,7 +163,7 @@ async def wake(session: Session) -> None:
         cleared = [e.TimerCleared(epoch=session.journal.epoch, name=name) for name in due]
         return (
             [*session.journal.wait_over(state), *cleared]
-            if session.wakes and not session.journal.lost
+            if wakes(session) and not session.journal.lost
             else []
         )
 

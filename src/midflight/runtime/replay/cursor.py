@@ -77,7 +77,7 @@ class Cursor(History):
     @property
     def unfinished(self) -> bool:
         """True while the function is not yet where it was."""
-        return bool(self.unclaimed) or self.entry.tells
+        return bool(self.unclaimed) or self.entry.told < len(self.entry.redirects)
 
     def given(self, step: str) -> Record | None:
         """The record of the very next step, if nothing is left to look after: the usual case."""
@@ -89,6 +89,12 @@ class Cursor(History):
         record = self.records[step]
         self.now = max(self.now, record.at)
         return record
+
+    def is_new(self, step: str) -> bool:
+        """Return whether nothing on record concerns this step: the usual case of new work."""
+        entry = self.entry
+        known = step in self.records or step in self._doubts or step in entry.left
+        return not known and entry.told == len(entry.redirects)
 
     def is_turn_of(self, step: str) -> bool:
         """Return whether a call need not wait: its record can be given, or there is no record."""
@@ -128,7 +134,7 @@ class Cursor(History):
     @property
     def tells(self) -> bool:
         """True if there is a redirect that the function has still to be told."""
-        return self.entry.tells
+        return self.entry.told < len(self.entry.redirects)
 
     def redirect_due(self, waiting: Collection[str]) -> bool:
         """Return whether the function has come to where the next redirect was told."""
@@ -246,6 +252,10 @@ class Cursor(History):
         """
         before = 0 < self.records[step].position < self.redirected_at
         return before and step not in self.entry.reused
+
+    def has_begun(self, step: str) -> bool:
+        """Return whether there was an attempt at a step."""
+        return step in self._by_step
 
     def attempts_of(self, step: str) -> list[Begun]:
         """The attempts at a step, in order."""

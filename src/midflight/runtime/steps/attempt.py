@@ -99,7 +99,7 @@ async def _read(step: Step, left: Ending | None) -> Raw:
                 await step.host.journal.decide(partial(back_off, step))
             case Aborted():
                 await step.speech.keep()
-                step.resting = True
+                step.rest()
     return NULL
 
 
@@ -121,14 +121,8 @@ async def _effect(step: Step, left: Ending | None) -> Raw:
     while True:
         ending, left = left, None
         if ending is None:
-            await wait_out(step)
-            if step.told:  # by a worker that was taken for lost, since we looked for its record
+            if _has_a_past(step) and await _is_settled_already(step, failed, cause):
                 return await recorded(step, NULL)
-            unknown = step_recovery.attempt_in_doubt(step)
-            if unknown is not None:
-                if not await step_recovery.resolve(step, unknown, failed, cause):
-                    return await recorded(step, NULL)
-                await wait_out(step)  # a check that proves it not done has set the next try's timer
             position = await _begin(step)
             if position is None:
                 continue
@@ -149,15 +143,38 @@ async def _effect(step: Step, left: Ending | None) -> Raw:
             return await record(step, NULL, error, cause=cause)
 
 
+def _has_a_past(step: Step) -> bool:
+    """Return whether it may have been tried before. A plain step has not."""
+    host = step.host
+    return bool(host.journal.state.timers) or step.told or host.history.has_begun(step.identity)
+
+
+async def _is_settled_already(step: Step, failed: str, cause: BaseException | None) -> bool:
+    """Wait out a back-off, and find out about an attempt in doubt. True: it is on record now."""
+    await wait_out(step)
+    if step.told:  # by a worker that was taken for lost, since we looked for its record
+        return True
+    unknown = step_recovery.attempt_in_doubt(step)
+    if unknown is None:
+        return False
+    if not await step_recovery.resolve(step, unknown, failed, cause):
+        return True
+    await wait_out(step)  # a check that proves it not done has set the next try's timer
+    return False
+
+
 async def _be_done(step: Step, result: Raw, error: str) -> Raw:
     """Put on record that the tool has done it, and what it left."""
-    left = await fingerprint(step.host, step.tool, step.attempt, result)
+    host, tool, left = step.host, step.tool, ""
+    if tool.leaves is not None:
+        left = await fingerprint(host, tool, step.attempt, result)
     settling = step.attempt, Outcome.DONE, result, error
     await _settle(step, *settling, left=left, rests=False)
-    await tell_if_uncounted(step.host, step, step.speech.usage)
-    # Before the run is said to be paused: what others change from then on is theirs.
-    await step.guards.refresh(step.intact)
-    step.resting = True
+    if tool.effect is Effect.MODEL:
+        await tell_if_uncounted(host, step, step.speech.usage)
+    if step.intact:  # before the run is said to be paused: what others change then is theirs
+        await step.guards.refresh(step.intact)
+    step.rest_unheard()
     return await recorded(step, result)
 
 
@@ -172,7 +189,7 @@ async def _begin(step: Step) -> int | None:
     """Get the start on record. None if a stop came in between: then look again from the top."""
     host = step.host
     await step.may_start()
-    if not await permitted(step):
+    if _needs_permission(step) and not await permitted(step):
         return None
     written = await host.journal.decide(partial(_start_events, step))
     if not written:
@@ -183,6 +200,12 @@ async def _begin(step: Step) -> int | None:
         await _settle(step, position, Outcome.NOT_STARTED, NULL, "")
         return None
     return position
+
+
+def _needs_permission(step: Step) -> bool:
+    """Return whether a person or the world has a say. A plain step needs nothing of that."""
+    tool = step.tool
+    return bool(tool.approval or tool.hold or tool.relies_on or step.host.journal.state.guards)
 
 
 def _start_events(step: Step, state: RunState) -> list[Event]:
@@ -257,4 +280,5 @@ async def _settle(
         said=step.speech.said if done and step.tool.effect is Effect.MODEL else "",
     )
     await step.host.journal.settle(settled, then)
-    step.resting = rests
+    if rests:
+        step.rest()

@@ -19,17 +19,17 @@ async def within_caps(host: Host, step: OpenStep | None = None) -> bool:
     The answer is False when the run was held at a cap instead, or had to wait for calls under way:
     what they will have cost counts as spent, so that calls at once do not pass a cap together.
     """
-    if host.journal.state.limits == NO_CAPS:
+    state = host.journal.state
+    if state.limits == NO_CAPS:
         return True
-    state, now = host.journal.state, host.journal.clock.in_motion()
-    for meter in (m for m in warnings(state, now) if m.share < 1.0):  # then it asks
-        words = f"{meter.name}: {meter.share:.0%} of {meter.cap:g} is used"
-        await host.journal.give_notice(f"cap:{meter.name}:{meter.cap:g}", words)
+    metered = is_metered(state.limits)
+    if metered:
+        await _warn(host, state)
     repeats = state.limits.repeats
     circle = stuck(host.history.circles.history, repeats) if repeats else None
     if repeats and circle is not None and not await _in_circles(host, circle, repeats):
         return False
-    if not is_metered(state.limits):
+    if not metered:
         return True
     if _passed(host, state, step) is not None:
         await host.journal.decide(lambda s: _at_cap(host, s, step))
@@ -41,6 +41,14 @@ async def within_caps(host: Host, step: OpenStep | None = None) -> bool:
     if step is not None:
         host.in_flight.let_through(step)
     return True
+
+
+async def _warn(host: Host, state: RunState) -> None:
+    """Give notice of caps that are nearly reached."""
+    for meter in warnings(state, host.journal.clock.in_motion()):
+        if meter.share < 1.0:  # then it asks
+            words = f"{meter.name}: {meter.share:.0%} of {meter.cap:g} is used"
+            await host.journal.give_notice(f"cap:{meter.name}:{meter.cap:g}", words)
 
 
 def _under_way(host: Host, step: OpenStep | None) -> set[OpenStep]:

@@ -1,13 +1,14 @@
 """One step while it is under way: its call, what it waits for, and how its tool is entered.
 
-It runs in a task of its driver; the agent's function only waits for ``future``. The way of a step
-from its gate to its record is in ``attempt``.
+It runs in a task of its driver; the agent's function only waits for ``future``. The way from its
+gate to its record is in ``attempt``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -56,10 +57,10 @@ class Step:
     """A step that is being done."""
 
     __slots__ = (
-        "_asking", "_before", "_idle", "_questions", "_refreshing", "_resting", "_since", "args",
-        "asked", "attempt", "begins_at", "call", "course", "future", "given", "guards", "host",
-        "identity", "intact", "kwargs", "name", "speech", "tool", "unwanted", "wait_at_least",
-        "wanted",
+        "_before", "_questions", "_refreshing", "_since", "args", "asked", "asking",
+        "attempt", "begins_at", "call", "course", "future", "given", "guards", "host",
+        "identity", "idle", "intact", "kwargs", "name", "resting", "speech", "tool",
+        "unwanted", "wait_at_least", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -95,9 +96,9 @@ class Step:
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self.unwanted = False
         self.intact: Mapping[str, str] = {}  # how guards looked just before it began
-        self._resting = True
-        self._asking = False
-        self._idle = False
+        self.resting = True  # neither in the tool nor writing down how it ended
+        self.asking = False  # it waits for a person
+        self.idle = False  # it waits before it tries again
         self._questions: anyio.CancelScope | None = None
         self._since = host.alarms.loop.time()
 
@@ -125,41 +126,26 @@ class Step:
         check_usage(usage, f"reserves= of {self.tool.name}")
         return usage
 
-    @property
-    def resting(self) -> bool:
-        """Neither in the tool nor writing down how it ended."""
-        return self._resting
-
-    @resting.setter
-    def resting(self, resting: bool) -> None:
-        stirs = resting and not self._resting  # nobody waits for a step to begin
-        self._resting = resting
-        if stirs:
+    def rest(self) -> None:
+        """Come to rest, where others may wait for that: a pause, a cancel."""
+        if not self.resting:
+            self.resting = True
             self.host.journal.stir()
 
     def rest_unheard(self) -> None:
         """Come to rest: only the code that waits for the step's end hears of that, and at once."""
-        self._resting = True
+        self.resting = True
 
-    @property
-    def asking(self) -> bool:
-        """Waits for a person."""
-        return self._asking
-
-    @asking.setter
-    def asking(self, asking: bool) -> None:
-        self._asking = asking
+    @contextmanager
+    def idling(self) -> Iterator[None]:
+        """While inside, it waits before it tries again."""
+        self.idle = True
         self.host.journal.stir()
-
-    @property
-    def idle(self) -> bool:
-        """Waits before it tries again."""
-        return self._idle
-
-    @idle.setter
-    def idle(self, idle: bool) -> None:
-        self._idle = idle
-        self.host.journal.stir()
+        try:
+            yield
+        finally:
+            self.idle = False
+            self.host.journal.stir()
 
     @property
     def key(self) -> str:
@@ -241,12 +227,13 @@ class Step:
     async def may_start(self) -> None:
         """Wait until the run may move. Raises what the function has to be told."""
         host = self.host
-        self.resting = True
+        self.rest()
         host.in_flight.hold_back(self)
         wait = host.journal.until if self._refreshing else host.gate.wait_until
         while True:
-            await wait(self._has_something_to_do)
-            host.signals.raise_if_told(self.course)
+            if not self.starts():
+                await wait(self._has_something_to_do)
+                host.signals.raise_if_told(self.course)
             if self.unwanted:
                 raise NotWaitedFor
             if await within_caps(host, self):
@@ -273,6 +260,7 @@ class Step:
         if self.told and not self.unwanted:
             return Answered(self.host.history.now, closed=TOLD)
         self.asking = True
+        self.host.journal.stir()
         self._questions = anyio.CancelScope()
         try:
             with self._questions:
@@ -292,6 +280,7 @@ class Step:
             raise NotWaitedFor
         finally:
             self.asking = False
+            self.host.journal.stir()
             self._questions = None
 
     def starts(self) -> bool:
@@ -300,9 +289,7 @@ class Step:
 
     async def run_tool(self, late: Callable[[Ending], None] | None = None) -> Ending:
         """Do what the tool does, once. An end that comes too late is told to ``late``."""
-        kwargs = dict(self.kwargs)
-        if self.tool.wants_key:
-            kwargs["idempotency_key"] = self.key
+        kwargs = self.kwargs | ({"idempotency_key": self.key} if self.tool.wants_key else {})
         call = Call(
             self.tool,
             self.args,
@@ -334,9 +321,9 @@ class Step:
 
 async def end_wait(step: Step) -> None:
     """Something happens in a run that waits for a person: it does not only wait any more."""
-    log = step.host.journal
-    if log.busy or log.state.phase is Phase.WAITING:
-        await log.decide(step.host.journal.wait_over)
+    journal = step.host.journal
+    if journal.busy or journal.state.phase is Phase.WAITING:
+        await journal.decide(journal.wait_over)
 
 
 async def record(
@@ -364,17 +351,17 @@ async def record(
         input=NULL if step.tool.effect is Effect.MODEL else step.shown,
     )
     await end_wait(step)  # or the run would not take it
-    log = step.host.journal
+    journal = step.host.journal
     if error:
-        written = await log.decide(partial(_failed, step, settled))
+        written = await journal.decide(partial(_failed, step, settled))
     else:
-        written = await log.settle(settled)
+        written = await journal.settle(settled)
     step.rest_unheard()
     if error and step.told and not written:
-        log.stir()
+        journal.stir()
         return await recorded(step, NULL)
     if not written:
-        log.stir()
+        journal.stir()
         await step.may_start()  # the run is not ours any more, or at rest: says which
     else:
         step.host.history.learn(written[-1].at)
@@ -395,4 +382,7 @@ async def recorded(step: Step, result: Raw) -> Raw:
     step.host.history.learn(known.at)
     if known.error:
         raise StepFailed(step.name, known.error)
+    if known.blob is None:
+        return known.result
+    step.host.journal.stir()  # it rests, and the blob may take long
     return await step.host.journal.raw(known)

@@ -104,10 +104,8 @@ async def wait_out(step: Step) -> None:
         if left <= 0 or step.told:
             await host.journal.decide(cleared)
             continue
-        step.idle = True
-        with anyio.move_on_after(left):
+        with step.idling(), anyio.move_on_after(left):
             await host.journal.until(lambda: step.told or not host.gate.may_start(step.course))
-        step.idle = False
 
 
 def may_act_for(host: Host, attempt: Attempt) -> float:
@@ -226,7 +224,7 @@ async def _check(step: Step, begun: Begun) -> Any:
         effect = step.host.journal.state.effects[begun.position]
         left = may_arrive_for(step.host, effect, step.tool)
         ending = await step.run_call(Call(check, (asked,), {}, step.host.alarms), apart=True)
-        step.resting = True
+        step.rest()
         match ending:
             case Returned(value=Done() | Unclear() as answer):
                 return answer
@@ -255,12 +253,10 @@ async def _give_time(step: Step, attempt: int, left: float) -> None:
         "until then nobody knows whether it happened.",
     )
     await begin_to_settle(host, effect, left)
-    step.idle = True
-    with anyio.move_on_after(may_arrive_for(host, effect, step.tool)):
+    with step.idling(), anyio.move_on_after(may_arrive_for(host, effect, step.tool)):
         await host.journal.until(
             lambda: step.told or _is_known(step, attempt) or not host.gate.may_start(step.course)
         )
-    step.idle = False
     if not may_arrive_for(host, effect, step.tool):
         await end_to_settle(host, effect)
 
