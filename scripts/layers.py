@@ -331,8 +331,8 @@ MUTANTS = (
     Mutant(
         "SQLite: a look that is late does not call a checkpoint a loss",
         STORES + "sqlite_hold.py",
-        "or counter < known:",
-        "or counter < self._counter:",
+        "or counter < known or",
+        "or counter < self._counter or",
         (LOOKS + "a_checkpoint_between_the_looks_of_two_threads_is_no_loss",),
     ),
     Mutant(
@@ -366,8 +366,8 @@ MUTANTS = (
     Mutant(
         "SQLite: a forked child keeps no lock of its parent",
         STORES + "descriptors.py",
-        "os.register_at_fork(after_in_child=_close_in_child)",
-        "",
+        "after_in_child=_close_in_child",
+        "after_in_child=_lock.release",
         (HOLD + "a_forked_child_does_not_make_a_dead_driver_look_alive",),
     ),
     Mutant(

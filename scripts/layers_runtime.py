@@ -255,8 +255,8 @@ RUNTIME_MUTANTS = (
     Mutant(
         "crash: what a lost worker may still do is counted by the store's clock",
         RUNTIME + "run_journal.py",
-        "max(0.0, stamped - moment.at) if moment",
-        "max(0.0, __import__('time').time() - moment.at) if moment",
+        "max(0.0, stamped - moment.at - moved)",
+        "max(0.0, __import__('time').time() - moment.at - moved)",
         ("tests/scenarios/test_lost_worker.py",),
     ),
     Mutant(
@@ -317,7 +317,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "crash: a successor's failure does not outdo what a lost worker has told",
-        RUNTIME + "steps/step.py",
+        RUNTIME + "steps/step_end.py",
         "    return () if step.told else accepted(state, settled)",
         "    return accepted(state, settled)",
         (

@@ -93,9 +93,10 @@ class Control(Starting, Messages, Todos, Asides, Looking):
 
         Raises ``NoResult`` if it has failed, was cancelled or was killed. A run that asks a person
         is waited for until somebody has answered; with ``on_question="raise"`` it is
-        ``NeedsPerson`` at once, which says what is asked. The run itself is not changed by that.
+        ``NeedsPerson`` at once, which says what is asked and by which run: it may be a background
+        run below this one. The run itself is not changed by that.
         """
-        state = await without_person(self.until, run, on_question)
+        state = await without_person(self.until, self.store, run, on_question)
         if state.phase is not Phase.DONE:
             raise NoResult(run, state.phase, state.error)
         return msgspec.json.decode(await result_of(self.store, await end_of(self.store, state)))

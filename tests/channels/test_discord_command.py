@@ -124,11 +124,11 @@ async def test_killed_between_a_press_and_its_answer_the_next_life_answers_it(
 async def test_attached_to_a_server_it_drives_nothing_and_the_server_does(
     discord: StandIn, ann: Person, tmp_path: Path
 ) -> None:
-    chat = ann.dm()
+    chat, log = ann.dm(), tmp_path / "log"
     async with started(tmp_path, "midflight", "serve", AGENT, "--port", "0", "--json"):
         await discord.until(lambda: (tmp_path / "midflight.db").exists(), STARTS_S)
         async with bot(discord, tmp_path, "--attach", "--json") as attached:
-            await discord.until(lambda: discord.gateway.identified, STARTS_S)
+            await discord.until(lambda: '"drives":' in log.read_text("utf-8"), STARTS_S)
             await ann.says(chat, "look")
             status = await discord.until_shown(chat, "**Running** look", STARTS_S)
             await ann.says(chat, "stop")
@@ -141,7 +141,7 @@ async def test_attached_to_a_server_it_drives_nothing_and_the_server_does(
             attached.send_signal(signal.SIGTERM)
             with anyio.fail_after(20):
                 assert await attached.wait() == 0
-    said = (tmp_path / "log").read_text(encoding="utf-8")
+    said = log.read_text(encoding="utf-8")
     greeting = {"name": "midflight", "agent": "mortal-bot", "store": "midflight.db"}
     assert json.dumps(greeting | {"drives": False}, separators=(",", ":")) in said
 

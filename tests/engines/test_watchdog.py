@@ -75,6 +75,11 @@ def told(caplog: pytest.LogCaptureFixture, action: str) -> list[Any]:
     return [record for record in caplog.records if getattr(record, "action", "") == action]
 
 
+@pytest.mark.parametrize(
+    "anyio_backend",
+    [("asyncio", {"use_uvloop": uvloop}) for uvloop in (False, True)],
+    ids=["asyncio", "uvloop"],
+)
 @pytest.mark.parametrize("blocking", [block, block_in_a_task, compute])
 async def test_a_tool_that_blocks_the_loop_is_named_with_its_run_its_step_and_its_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, blocking: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midflight.kernel.diff import WIDTH, Piece, changed_meanwhile, one_line, word_diff
+from midflight.kernel.diff import DIFF_WIDTH, Piece, changed_meanwhile, one_line, word_diff
 from midflight.kernel.record import Limits
 
 SAME = (Limits(), Limits())
@@ -42,7 +42,7 @@ def test_line_breaks_do_not_make_two_lines() -> None:
 def test_a_long_line_is_cut_to_its_width() -> None:
     line = one_line("", "word " * 100)
 
-    assert len(line) == WIDTH
+    assert len(line) == DIFF_WIDTH
     assert line.endswith("…")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernel.journals import running, waiting
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.status import WIDTH, status
+from midflight.kernel.status import STATUS_WIDTH, status
 
 
 def test_it_names_the_step_its_number_and_the_time_spent() -> None:
@@ -63,4 +63,4 @@ def test_an_undo_and_an_end_are_named() -> None:
 
     state = running().state
     state.phase, state.error = Phase.FAILED, "ValueError: " + "x" * 500
-    assert len(status(state, 0.0)) == WIDTH
+    assert len(status(state, 0.0)) == STATUS_WIDTH

@@ -133,3 +133,25 @@ async def test_a_coroutine_that_is_closed_is_closed() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(note)
     assert foreign.ends_us(GeneratorExit(), ours[0])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "waits"),
+    [
+        (5, 5.0),
+        (3_600, 3_600.0),
+        (1_795_000_000, 3_600.0),
+        (1e300, 3_600.0),
+        (10**400, 0.0),
+        (math.inf, 0.0),
+        (math.nan, 0.0),
+        (-1, 0.0),
+        ("soon", 0.0),
+    ],
+)
+def test_nobody_waits_for_more_than_an_hour_because_an_error_says_so(
+    wanted: object, waits: float
+) -> None:
+    error = ValueError()
+    error.retry_after = wanted  # type: ignore[attr-defined]
+    assert foreign.retry_after(error) == waits

@@ -13,10 +13,13 @@ import pytest
 from midflight.stores.base import Store
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "midflight"
-CLIENT = SOURCE / "runtime" / "journal_client.py"
-MODULES = sorted(path for path in (SOURCE / "runtime").rglob("*.py") if path != CLIENT)
-CREW = SOURCE / "engines" / "crew.py"
+(CLIENT,) = SOURCE.rglob("journal_client.py")
+(CREW,) = SOURCE.rglob("crew.py")
+MODULES = sorted(path for path in CLIENT.parent.rglob("*.py") if path != CLIENT)
+ENGINES = sorted(CREW.parent.rglob("*.py"))
 VERBS = {name for name in vars(Store) if not name.startswith("_")}
+PATIENT = {"client", "journals", "journal"}  # and the run's journal, which writes through them
+WRITERS = {"sweep": ["self._store.submit"], "run_journal": ["self.submit"]}
 
 
 def ways_to_the_store(path: Path) -> list[str]:
@@ -38,6 +41,43 @@ def ways_to_the_store(path: Path) -> list[str]:
             case _:
                 pass
     return found
+
+
+def impatient_writes(source: str) -> list[str]:
+    """What writes to a store by whatever name: only the client and the run's journal may be asked to.
+
+    A list has ``append`` too, but nobody awaits it.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Await(value=ast.Call(func=ast.Attribute(attr="append", value=asked))):
+                pass
+            case ast.Attribute(attr="submit", value=asked):
+                pass
+            case _:
+                continue
+        if ast.unparse(asked).rpartition(".")[2].lstrip("_") not in PATIENT:
+            found.append(ast.unparse(node))
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES + ENGINES, ids=lambda path: path.stem)
+def test_who_drives_writes_to_no_store_by_any_name(path: Path) -> None:
+    """A sweep has no run that could fail: it hands the store on, and looks again later.
+
+    The run's journal calls its own ``submit``, which goes through the client.
+    """
+    found = impatient_writes(path.read_text(encoding="utf-8"))
+
+    assert found == WRITERS.get(path.stem, [])
+
+
+@pytest.mark.parametrize(
+    "source", ["await kept.append(x)", "await self._s.submit(x)", "later(lambda: kept.submit(x))"]
+)
+def test_a_write_under_another_name_is_found(source: str) -> None:
+    assert len(impatient_writes(f"async def f(): {source}")) == 1
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

@@ -34,9 +34,10 @@ async def store(
     request: pytest.FixtureRequest, tmp_path: Path, hours: Hours
 ) -> AsyncIterator[Store]:
     if request.param == "memory":
-        yield MemoryStore(hours.now)
+        yield MemoryStore(hours.now, hours.steadily)
     else:
-        async with SqliteStore.open(tmp_path / "journals.db", clock=hours.now) as opened:
+        path = tmp_path / "journals.db"
+        async with SqliteStore.open(path, clock=hours.now, steadily=hours.steadily) as opened:
             yield opened
 
 

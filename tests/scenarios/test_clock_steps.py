@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.anyio
 HOUR_S = 3600.0
 STEPS = pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
 WAIT_S = 0.4
+LONG_S = 1.5  # longer than a run is kept
 
 
 async def took(begun: float) -> float:
@@ -87,6 +89,53 @@ async def test_a_question_expires_after_the_time_that_it_was_given(
         with anyio.fail_after(10):
             assert await control.result(run) is False
         assert WAIT_S / 2 < await took(begun) < 10
+
+
+@STEPS
+async def test_a_question_of_a_run_that_was_let_go_expires_in_its_time(
+    driving: Open, hours: Hours, step_s: float
+) -> None:
+    """Also if the clock is set once more, and also if it is set just before the run is let go."""
+
+    @agent()
+    async def asker(run: Run) -> object:
+        return (await run.ask("Which?", expires_in=LONG_S)).given
+
+    early, late = (replace(asker, name=name, evict_after=0.1) for name in ("early", "late"))
+    async with driving(early, late) as control:
+        runs = [await control.start(early, "ask"), await control.start(late, "ask")]
+        await control.until(runs[0], lambda s: s.phase is Phase.WAITING and not s.driver)
+        begun = anyio.current_time()
+        await control.until(runs[1], lambda s: s.phase is Phase.WAITING)
+        hours.step(step_s)
+        await control.until(runs[1], lambda s: not s.driver)
+        hours.step(step_s)
+        for run in runs:
+            with anyio.fail_after(10):
+                assert await control.result(run) is False
+            assert LONG_S / 2 < await took(begun) < 10
+
+
+@STEPS
+async def test_a_wait_that_began_after_the_clock_was_set_is_not_moved(
+    driving: Open, hours: Hours, step_s: float
+) -> None:
+    @agent()
+    async def asker(run: Run) -> object:
+        await run.ask("First?", expires_in=HOUR_S)
+        return (await run.ask("Then?", expires_in=LONG_S)).given
+
+    async with driving(replace(asker, evict_after=0.1)) as control:
+        run = await control.start("asker", "ask")
+        first = await control.until(run, lambda s: s.phase is Phase.WAITING and not s.driver)
+        hours.step(step_s)
+        await anyio.sleep(0.2)
+        assert (await control.state(run)).questions.keys() == first.questions.keys()
+        begun = anyio.current_time()
+        await control.answer(run, next(iter(first.questions)), True)
+        with anyio.fail_after(10):
+            assert await control.result(run) is False
+        assert LONG_S / 2 < await took(begun) < 10
 
 
 @STEPS

@@ -54,6 +54,34 @@ async def test_who_waits_for_a_result_may_learn_at_once_that_a_person_is_asked(
             await control.result(run, on_question="shout")
 
 
+@pytest.mark.parametrize("door", DOORS)
+async def test_who_waits_for_a_run_learns_of_the_question_of_a_run_below_it(
+    driving: Open, door: str
+) -> None:
+    clerk = payer()
+
+    @agent("needs.middle")
+    async def middle(run: Run) -> object:
+        return await (await run.spawn(clerk, "pay")).result()
+
+    @agent("needs.top")
+    async def top(run: Run) -> object:
+        return await (await run.spawn(middle, "see to it")).result()
+
+    agents = (top, middle, clerk)
+    async with driving(*agents) as driver, through(door, driver, *agents) as control:
+        run = await control.start("needs.top", "work")
+        with anyio.fail_after(10), pytest.raises(NeedsPerson) as asked:
+            await control.result(run, on_question="raise")
+        told = asked.value
+        (below,) = [row.journal for row in await control.runs() if row.agent == "needs.payer"]
+        assert (told.run, told.kind) == (below, "doubt")
+        assert f"run {below} waits for a person to answer" in str(told)
+        await control.answer(told.run, told.question, "happened")
+        with anyio.fail_after(10):
+            assert await control.result(run, on_question="raise") == "paid"
+
+
 async def test_a_run_that_fails_gives_no_result_also_to_who_waits_without_a_person(
     driving: Open,
 ) -> None:

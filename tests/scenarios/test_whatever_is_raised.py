@@ -265,6 +265,50 @@ async def test_whatever_a_tool_says_on_its_way_it_comes_to_its_end(
         assert set(phases(made).values()) == {"failed"}
 
 
+# ── labels and reserves ──────────────────────────────────────────────────────────────────────
+
+
+async def test_whatever_a_label_raises_or_says_its_step_is_done(
+    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop, cases = Shop(), dict[str, Case]()
+    labels: dict[str, Any] = {f"raises {w}": raising(make) for w, make in place.raised.items()}
+    labels |= {f"says {what}": say for what, say in place.of(odd.SAID, odd.OF_STORES).items()}
+    for what, label in labels.items():
+        cases[what] = step(shop.tool(what, lambda: 1, effect="once", label=label))
+
+    @tool(effect="once", name="odd.template", noun="thing", label="thing {mark}")
+    async def templated(mark: str = odd.HALF) -> int:
+        return 1
+
+    cases["a template"] = step(templated)
+    async with world(place, tmp_path, caplog, cases) as made:
+        await made.come_to_rest()
+        assert set(phases(made).values()) == {"done"}
+        assert {name for name, times in shop.called.items() if times > 1} == set()
+        for name, run in made.runs.items():
+            (line,) = await made.lines(run)
+            assert line.noun, name
+            assert not name.startswith("raises") or line.noun == "thing"
+
+
+async def test_whatever_reserves_raises_its_step_fails_and_nothing_is_done(
+    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop, cases = Shop(), dict[str, Case]()
+    for effect, (what, make) in product(EFFECTS, place.raised.items()):
+        name = f"{effect} {what}"
+        reserving = shop.tool(name, lambda: 1, effect=effect, reserves=raising(make))
+        cases[name] = step(reserving)
+    async with world(place, tmp_path, caplog, cases) as made:
+        await made.come_to_rest()
+        assert set(phases(made).values()) == {"failed"}
+        for name, state in made.states.items():
+            told = f"StepFailed: step 'Act' failed: reserves= of odd.{name} failed: "
+            assert state.error.startswith(told), (name, state.error[:300])
+        assert shop.called == {}
+
+
 # ── checks and undos ─────────────────────────────────────────────────────────────────────────
 
 
@@ -359,6 +403,7 @@ async def test_whatever_an_agent_raises_or_returns_its_run_ends(
 CALLS: dict[str, Callable[[Run, Any], Awaitable[Any]]] = {
     "say": lambda run, odd: run.say(odd),
     "plan": lambda run, odd: run.plan("First", odd),
+    "distrust": lambda run, odd: run.distrust(odd),
     "ask": lambda run, odd: run.ask(odd),
     "ask with a schema": lambda run, odd: run.ask("Which?", schema=odd),
     "ask with odd choices": lambda run, odd: run.ask("Which?", schema={"enum": [odd]}),

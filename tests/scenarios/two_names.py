@@ -42,7 +42,7 @@ SAID: Final = 12  # what each process writes to its thread
 LIFE_MAX_S: Final = 20.0
 MS_BIND: Final = 4096
 HARMLESS: Final = ("nothing", "read", "copy", "backup", "vacuum", "look", "folder deleted")
-HARMFUL: Final = ("replaced", "deleted", "moved", "log deleted")
+HARMFUL: Final = ("replaced", "deleted", "moved", "log deleted", "index deleted")
 SAYS: Final = re.compile(r'"([ab]) ([0-9]+)"')
 _folder = Path()
 _who = ""
@@ -180,6 +180,7 @@ HARM: Final[dict[str, Callable[[Path], Any]]] = {
     "deleted": Path.unlink,
     "moved": lambda path: path.rename(path.with_name("moved.db")),
     "log deleted": lambda path: Path(f"{path}-wal").unlink(),
+    "index deleted": lambda path: Path(f"{path}-shm").unlink(),
 }
 
 

@@ -56,7 +56,7 @@ VERBS: Final[dict[str, Callable[[Store], Awaitable[object]]]] = {
     "audit_page": lambda s: s.audit_page(),
     "audit_head": lambda s: s.audit_head(),
 }
-HINTS: Final = {"movements", "voices", "wanting"}
+HINTS: Final = {"clock_of", "movements", "voices", "wanting"}
 """They are in this process and touch no journal; a closed store only has nothing more to tell."""
 
 

@@ -8,18 +8,24 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from midflight.errors import StoreReplaced, StoreUnavailable
 from midflight.kernel.events import CancelRequested
+from midflight.runtime.journal_client import TROUBLE
+from midflight.store_files import ident
 from midflight.stores import sqlite, sqlite_hold
+from midflight.stores.descriptors import open_alone, share
 from midflight.stores.sqlite import SqliteStore
+from midflight.stores.sqlite_file import explain
 from stores.holders import holder
 from stores.programs import command, environment
 from stores.runs import cancel, pause, read_all, resume, running, start
@@ -158,6 +164,15 @@ def delete_the_log(path: Path) -> None:
     path.with_name(path.name + "-wal").unlink()
 
 
+def delete_the_index(path: Path) -> None:
+    path.with_name(path.name + "-shm").unlink()
+
+
+def replace_the_index(path: Path) -> None:
+    delete_the_index(path)
+    look_from_outside(path)  # another program makes a new one, and would lock that
+
+
 def empty_the_log(path: Path) -> None:
     os.truncate(path.with_name(path.name + "-wal"), 0)
 
@@ -170,7 +185,17 @@ def overwrite(path: Path) -> None:
     path.write_bytes(b"SQLite format 3\0" + bytes(8176))
 
 
-HARM = [delete, replace, move, delete_the_log, empty_the_log, move_the_folder, overwrite]
+HARM = [
+    delete,
+    replace,
+    move,
+    delete_the_log,
+    empty_the_log,
+    delete_the_index,
+    replace_the_index,
+    move_the_folder,
+    overwrite,
+]
 
 
 @pytest.mark.parametrize("harm", HARM)
@@ -218,6 +243,45 @@ async def test_an_older_copy_that_is_written_over_the_file_is_noticed(path: Path
             with pytest.raises(StoreReplaced, match="another content"):
                 await pause(store, "r-06x")
             await anyio.sleep(40)
+
+
+async def test_another_store_that_is_written_over_the_file_is_noticed(path: Path) -> None:
+    """Its count of changes may be as high as one likes."""
+    other = path.with_name("other.db")
+    for file in (path, other):
+        async with SqliteStore.open(file) as store:
+            await start(store)
+    for number in range(20):
+        async with SqliteStore.open(other) as store:
+            await start(store, f"r-{number:02}x")
+
+    with pytest.raises(StoreReplaced):
+        async with SqliteStore.open(path) as store:
+            await pause(store)
+            path.write_bytes(other.read_bytes())
+            with pytest.raises(StoreReplaced, match="another content"):
+                await resume(store)
+            await anyio.sleep(40)
+
+
+async def test_a_store_without_a_mark_is_given_one_that_stays(path: Path) -> None:
+    async with SqliteStore.open(path) as store:
+        await start(store)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 2")
+    marks = []
+    for _ in range(2):
+        async with SqliteStore.open(path) as store:
+            marks.append(store._hold.mark)
+
+    assert marks[0] == marks[1] != bytes(3)
+
+
+def test_nobody_waits_for_damaged_pages_to_mend() -> None:
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+    assert not isinstance(explain(Path("m.db"), error), TROUBLE)
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────
@@ -377,6 +441,35 @@ def test_a_forked_child_does_not_make_a_dead_driver_look_alive(path: Path) -> No
             os.kill(child, 9)
 
 
+@linux
+def test_a_child_that_is_forked_while_a_file_is_being_opened_does_not_keep_it_open(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.touch()
+    opening, really = threading.Event(), os.open
+
+    def slowly(*args: Any, **kwargs: Any) -> int:
+        fd = really(*args, **kwargs)
+        opening.set()
+        time.sleep(0.3)
+        return fd
+
+    monkeypatch.setattr("os.open", slowly)
+    files = share(ident(path.stat()))
+    for opens in (lambda: files.take(str(path)), lambda: open_alone(str(path))):
+        opening.clear()
+        thread = threading.Thread(target=opens)
+        thread.start()
+        opening.wait()
+        child = os.fork()
+        if child == 0:
+            fds = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+            os._exit(any(os.path.exists(fd) and os.path.samefile(fd, path) for fd in fds))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        thread.join()
+    files.leave()
+
+
 async def test_a_forked_child_that_ends_takes_nothing_from_its_parent(path: Path) -> None:
     async with SqliteStore.open(path) as store:
         driving = await running(store)
@@ -397,6 +490,32 @@ async def test_a_forked_child_is_told_to_open_the_store_itself(path: Path) -> No
 
 
 # ── systems without locks of open files ──────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "made anew"])
+async def test_without_locks_of_open_files_a_lost_lock_of_a_driver_is_noticed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Others take its driver for dead from then on."""
+    monkeypatch.setattr(sqlite, "HAS_BYTE_LOCKS", False)
+    monkeypatch.setattr(sqlite_hold, "HAS_BYTE_LOCKS", False)
+    folder = path.with_name(f"{path.name}.d") / "drivers"
+
+    with pytest.raises(StoreReplaced):
+        async with SqliteStore.open(path) as store:
+            await running(store)
+            async with store.lease("d-8"):
+                pass
+            await pause(store)  # a lease that was given back is missed by nobody
+            async with store.lease("d-9"):
+                folder.rename(folder.with_name("elsewhere")) if how == "moved" else None
+                shutil.rmtree(folder, ignore_errors=True)
+                if how == "made anew":
+                    folder.mkdir()
+                    (folder / "d-9.lock").touch()
+                with pytest.raises(StoreReplaced, match=r"lock.*Nothing is acknowledged"):
+                    await resume(store)
+                await anyio.sleep(40)
 
 
 async def test_without_locks_of_open_files_the_look_before_each_acknowledgement_is_left(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import wave
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.scene import Scene
+from cli.terminal import Terminal
 from midflight.voice.sounds import as_wav, read_wav, silence
 from voice.speakers import said
 
@@ -67,3 +70,29 @@ def test_sound_of_another_rate_and_two_channels_is_taken_as_it_is_meant(tmp_path
         out.writeframes(bytes(48_000 * 4))
 
     assert len(read_wav(tmp_path / "in.wav")) == 32_000
+
+
+@pytest.mark.parametrize("how", ["its terminal is closed", "SIGTERM"])
+def test_the_run_that_is_talked_to_is_held_when_the_command_is_told_to_end(
+    tmp_path: Path, how: str
+) -> None:
+    scene = Scene(tmp_path)
+    spoken = silence(0.5) + said("Give me the summary please.", "flite:slt") + silence(30)
+    (tmp_path / "in.wav").write_bytes(as_wav(spoken))
+    talk = ("voice", "simulate", "cli.staff:host", "in.wav", "--store", "midflight.db")
+    window = Terminal(scene.folder, scene.env, *talk, "--out", "out.wav", "--real-time")
+    try:
+        window.until("heard")
+        scene.until("last", "running")
+        if how == "SIGTERM":
+            window.process.send_signal(signal.SIGTERM)
+        else:
+            window.hang_up()
+
+        assert window.process.wait(timeout=20) == 130
+        shown = scene.json("show", "last")
+        assert (shown["phase"], shown["holds"], shown["in_flight"]) == ("paused", ["drain"], [])
+        with wave.open(str(tmp_path / "out.wav")) as both:
+            assert both.getnframes() > 0
+    finally:
+        window.close()

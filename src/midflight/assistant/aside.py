@@ -11,7 +11,7 @@ from midflight.conversation import Spoken
 from midflight.models.base import Model, Prompt, Turn
 from midflight.run import Run
 
-SYSTEM = (
+ASIDE_SYSTEM = (
     "Somebody asks you something on the side while your work goes on untouched. Answer in a few "
     "plain sentences from what you see here. You cannot do anything, only answer; if it needs "
     "doing, say that they can send it as a message."
@@ -28,6 +28,8 @@ async def answer(run: Run, model: Model, policy: Policy) -> str:
         await run.distrust("what was said in the thread")
     brief, status, plan = seen.get("brief", ""), seen.get("status", ""), seen.get("plan", [])
     work = overview(brief, status, plan, said, key=run.id)
-    prompt = Prompt(SYSTEM, (Turn("user", f"{work}\n\nThe question: {run.brief}"),), max_tokens=600)
+    prompt = Prompt(
+        ASIDE_SYSTEM, (Turn("user", f"{work}\n\nThe question: {run.brief}"),), max_tokens=600
+    )
     thought: Thought = await run.step("Answer", thinking(model, prompt, policy, noun="an answer"))
     return thought.unless_asked.words  # said in the thread by the run's end, once

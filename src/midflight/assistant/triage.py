@@ -16,7 +16,7 @@ from midflight.conversation import Choice, TriageView
 from midflight.models.base import Model, Prompt, ToolSpec, Turn
 
 NAME = "triage"
-SYSTEM = (
+TRIAGE_SYSTEM = (
     "You are the part of an agent that answers messages while another part works. For each message "
     "choose: incorporate (it adds to or corrects the current work), switch (it is something else "
     "and cannot wait: the current work is parked and comes back by itself), or defer (something "
@@ -59,7 +59,7 @@ def prompt(view: TriageView) -> Prompt:
     )
     work = overview(view.brief, view.status, view.plan, view.transcript, key=view.run)
     text = f"{work}\n\nNew messages:\n{news}"
-    return Prompt(SYSTEM, (Turn("user", text),), (TOOL,), max_tokens=600, choice=NAME)
+    return Prompt(TRIAGE_SYSTEM, (Turn("user", text),), (TOOL,), max_tokens=600, choice=NAME)
 
 
 async def choose(model: Model, view: TriageView, policy: Policy | None = None) -> Sequence[Choice]:

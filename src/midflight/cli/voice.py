@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from midflight.cli.agents import found_at
 from midflight.cli.desk import JsonOption
+from midflight.cli.failing import DETACHED
 from midflight.cli.person import person
 from midflight.cli.printing import print, print_json
 from midflight.control import Control, local
@@ -89,8 +90,10 @@ async def _simulate(options: Options, agents: list[Agent], pcm: bytes) -> int:
 
     engines = await anyio.to_thread.run_sync(offline_engines, options.voice)
     who, sink, told = Actor(person(), channel="voice"), RoomSink(), _Told(options.as_json)
+    room: Room | None = None
+    status = DETACHED
     async with (
-        local(options.store, *agents, workdir=options.workdir) as control,
+        local(options.store, *agents, workdir=options.workdir, signals=True) as control,
         line_to(
             control,
             agents[0],
@@ -105,9 +108,10 @@ async def _simulate(options: Options, agents: list[Agent], pcm: bytes) -> int:
         await room.hear(pcm)
         await room.until_silent(seconds=2.0, at_most=LONGEST_S)
         await _print_transcript(control, options)
-    if options.out:
+        status = 0
+    if options.out and room is not None:
         _write(options.out, both_sides(bytes(room.spoken), bytes(sink.track)))
-    return 0
+    return status
 
 
 def _write(path: str, wav: bytes) -> None:

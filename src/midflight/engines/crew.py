@@ -38,6 +38,7 @@ from midflight.runtime.run_session import Session
 from midflight.runtime.steps.bounds import Alarms
 from midflight.runtime.steps.tool_call import Call
 from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
+from midflight.stores.clock_steps import is_due
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 from midflight.tools.supervised import outlived
@@ -291,10 +292,12 @@ class Crew:
             log.warning("What ended late could not be put on record", extra=about)
 
     async def _claim(self, journals: JournalClient, row: Row) -> bool:
+        steps = (await journals.clock_of(row.journal)).steps
+
         def claimed(view: View) -> Draft:
             state = view.states[row.journal]
             assert isinstance(state, RunState)
-            due = state.due_at is not None and state.due_at <= view.now
+            due = is_due(steps, state.due_at, state.head, view.now)
             due &= state.phase is not Phase.PAUSED  # time alone moves no run that is held
             talk = view.states.get(row.thread)
             due |= isinstance(talk, ThreadState) and is_spoken_to(talk, state)

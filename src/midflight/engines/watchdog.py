@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import logging
 import os
 import sys
@@ -177,7 +178,7 @@ class Watchdog:
     def _look(self) -> Blocked:
         """Find out what the loop is doing now. It goes on meanwhile, so nothing here is sure."""
         frame = sys._current_frames().get(self._thread_of_loop)
-        context = _context_of(frame)
+        context = _context_of(frame, self._loop)
         call = context.get(in_step) if context is not None else None
         run = context.get(current_run, "") if context is not None else ""
         return Blocked(
@@ -204,16 +205,21 @@ def watching(name_step: NameStep, tell: Tell, blocked_s: float = BLOCKED_S) -> I
         watchdog.stop()
 
 
-def _context_of(frame: FrameType | None) -> contextvars.Context | None:
+def _context_of(
+    frame: FrameType | None, loop: asyncio.AbstractEventLoop
+) -> contextvars.Context | None:
     """Return the context of the callback that the loop is running.
 
     It is that of a tool also in tasks which the tool has begun. There is no public way to it from
-    another thread in Python 3.11, but the loop's own frame has it.
+    another thread in Python 3.11, but the loop's own frame has it. uvloop has no such frame. There
+    the task that runs now refers to its context.
     """
     while frame is not None and frame.f_code is not Handle._run.__code__:
         frame = frame.f_back
-    handle = frame.f_locals.get("self") if frame is not None else None
-    return getattr(handle, "_context", None)
+    if frame is not None:
+        return getattr(frame.f_locals.get("self"), "_context", None)
+    known = gc.get_referents(asyncio.current_task(loop))
+    return next((found for found in known if isinstance(found, contextvars.Context)), None)
 
 
 def _place(frame: FrameType | None) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from midflight.kernel.record import Limits
 
-WIDTH: Final = 160  # one line of the page; the full text is a tap away
+DIFF_WIDTH: Final = 160  # one line of the page; the full text is a tap away
 
 
 class Piece(Struct, frozen=True):
@@ -41,7 +41,7 @@ def one_line(old: str, new: str) -> str:
     marks = {"same": ("", ""), "removed": ("~", "~"), "added": ("=", "=")}
     words = (f"{marks[p.kind][0]}{p.text}{marks[p.kind][1]}" for p in word_diff(old, new))
     line = " ".join(words)
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    return line if len(line) <= DIFF_WIDTH else line[: DIFF_WIDTH - 1] + "…"
 
 
 def changed_meanwhile(

@@ -10,7 +10,7 @@ from midflight.kernel.receipt import UNDO_ASKED
 from midflight.kernel.state import NOT_SEEN, Attempt, RunState
 from midflight.kernel.timing import alone_from, seconds_in_motion
 
-WIDTH: Final = 120
+STATUS_WIDTH: Final = 120
 HELD: Final = {
     Cause.USER: "paused",
     Cause.CAP: "held at a cap, waiting for you",
@@ -38,7 +38,7 @@ def status(state: RunState, now: float, *, alone: bool = False) -> str:
     line = _line(state, now, alone)
     if alone:
         line = f"{NOBODY}, for {_span(now - alone_from(state))} now; it was {line}"
-    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+    return line if len(line) <= STATUS_WIDTH else f"{line[: STATUS_WIDTH - 1]}…"
 
 
 def _line(state: RunState, now: float, alone: bool) -> str:

@@ -131,7 +131,7 @@ class RemoteControl(RemoteTalks, Looking):
 
     async def result(self, run: str, *, on_question: str = "wait") -> Any:
         """Wait for the end of a run and give what its function returned; see ``Control``."""
-        state = await without_person(self.until, run, on_question)
+        state = await without_person(self.until, self.store, run, on_question)
         if state.phase is not Phase.DONE:
             raise NoResult(run, state.phase, state.error)
         return (await self._link.get(f"{place_of(run)}/result", _Result)).result

@@ -141,14 +141,14 @@ async def spawn(
     if not known:
         host.journal.watch_child(child, 0)
         await host.ensure(child)
-    elif child not in host.journal.state.children:
-        await _adopt(host, child)
+    else:
+        await adopt(host, child)
     return Child(host, child)
 
 
-async def _adopt(host: Host, child: str) -> None:
+async def adopt(host: Host, child: str) -> None:
     """A fork waits for a child of the run before it, and answers for nothing that it does."""
-    if child not in host.history.children_ended:
+    if child not in host.history.children_ended and child not in host.journal.state.children:
         row = await host.journal.client.row(child)
         host.journal.watch_child(child, row.head)
         if row.phase in ENDS:

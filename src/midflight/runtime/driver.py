@@ -92,7 +92,7 @@ class Driver:
         journal = self._session.journal
         try:
             await self._read()
-            journal.clock.set(journal.state.at)
+            await journal.clock.set(journal.state.at, journal.client.clock_of(journal.run))
             if journal.state.driver == self._session.lease.driver:
                 async with journal.client.watch({journal.run: journal.state.head}) as watch:
                     self._watch = watch

@@ -17,7 +17,7 @@ import math
 import signal
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from types import CodeType, TracebackType
 from typing import Any, Final, TypeVar
 
@@ -32,6 +32,7 @@ from midflight.tools.secret import hide
 WORDS_MAX: Final = 20_000  # characters of an error: a page that a server sent back, and more
 LINE_MAX: Final = 2_000  # characters of one entry of a traceback
 MENDED_MAX: Final = 2_000  # characters of a text in a fact that a store has refused
+RETRY_AFTER_MAX_S: Final = 3600.0  # longest wait that an error can ask for before another try
 NAME_MAX: Final = 200  # characters of the name of an error's class
 NO_TEXT: Final = "(its text cannot be shown)"
 
@@ -147,6 +148,21 @@ async def ordinary(call: Awaitable[T]) -> T:
         raise Unknowable(words(error)) from error
 
 
+def answered(call: Callable[[], T]) -> T:
+    """Call code of others that answers at once; whatever it raises is an ordinary ``Exception``.
+
+    A cancel that it raises is its own: nobody can cancel us while it is at work.
+    """
+    try:
+        return call()
+    except BaseException as error:
+        if ends_us(tamed(error), _current_task()):  # in no variable: it would keep this frame
+            raise
+        if isinstance(tamed(error), Exception):
+            raise tamed(error) from None
+        raise Unknowable(words(error)) from error
+
+
 def being_ended() -> bool:
     """Return whether the driver around us is being ended, rather than the tool or function in it.
 
@@ -164,13 +180,16 @@ def may_be_retried(error: BaseException | None) -> bool:
 
 
 def retry_after(error: BaseException | None) -> float:
-    """Return how many seconds an error wants to be waited before another try; 0 if it says none."""
+    """Return how many seconds an error wants to be waited before another try; 0 if it says none.
+
+    A date in place of a number of seconds would keep a run for years, so there is a bound.
+    """
     try:
         wanted = getattr(error, "retry_after", 0.0)
         seconds = float(wanted) if isinstance(wanted, int | float) else 0.0
     except Exception:  # noqa: BLE001 - code of its own, or a number that is too large
         return 0.0
-    return seconds if 0.0 < seconds < math.inf else 0.0
+    return min(seconds, RETRY_AFTER_MAX_S) if 0.0 < seconds < math.inf else 0.0
 
 
 def ends_us(

@@ -19,7 +19,17 @@ import anyio
 from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, Append, Committed, Query, Row, Store, Submit, Watch
+from midflight.stores.base import (
+    PAGE,
+    Append,
+    Committed,
+    JournalClock,
+    Query,
+    Row,
+    Store,
+    Submit,
+    Watch,
+)
 from midflight.stores.voices import Voices
 
 TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)
@@ -131,6 +141,10 @@ class JournalClient:
     async def now(self) -> float:
         """See ``Store.now``."""
         return await self._patiently(self._store.now)
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """See ``Store.clock_of``."""
+        return await self._patiently(lambda: self._store.clock_of(journal))
 
     @asynccontextmanager
     async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[PatientWatch]:

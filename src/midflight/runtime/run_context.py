@@ -28,6 +28,7 @@ from midflight.runtime.host import Host
 from midflight.runtime.replay.cursor import step_identity
 from midflight.runtime.replay.staleness import Guards
 from midflight.runtime.replay.step_records import Record
+from midflight.runtime.steps import offspring
 from midflight.runtime.steps.attempt import perform
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.tool_call import refuse_inside_a_step
@@ -202,6 +203,10 @@ class RunContext:
         digest = self._digest_of_child(brief, stored)
         what = self._calls.what(key, f"spawn:{called}:{digest}")
         async with self._calls.turn(what, f"spawn {called}") as (step, course):
+            wanted = offspring.Wanted(step, called, brief, stored, course)
+            if taken := await offspring.child_instead(self._host, wanted):
+                await children.adopt(self._host, taken)
+                return children.Child(self._host, taken)
             return await children.spawn(
                 self._host, step, agent, brief, given=stored, limits=limits, course=course
             )

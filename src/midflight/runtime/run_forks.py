@@ -19,7 +19,7 @@ from midflight.kernel.thread import FrontChanged, ThreadState
 from midflight.runtime import values
 from midflight.runtime.host import Host
 from midflight.runtime.questions import attempt_in_words, choice_of
-from midflight.runtime.replay.lineage import created_by_fork, state_at, taken_over
+from midflight.runtime.replay.lineage import created_by_fork, spawn_of, state_at, taken_over
 from midflight.runtime.replay.step_records import Answered
 from midflight.stores.base import RUN_PREFIX, Draft, Submit, View
 from midflight.stores.waiting import until
@@ -71,10 +71,11 @@ async def settle_with_the_past(host: Host) -> None:
     taken = set(taken_over(then))
     later = [a for p, a in old.effects.items() if a.can_be_undone and p not in taken]
     unwanted: dict[int, Actor] = {}
+    did = [(effect, await _deed(host, effect)) for effect in later]
     async with anyio.create_task_group() as asking:
-        for effect in later:
-            if not effect.child:
-                asking.start_soon(_undo_or_keep, host, effect, unwanted)
+        for effect, deed in did:
+            if deed:
+                asking.start_soon(_undo_or_keep, host, effect, deed, unwanted)
     if unwanted:
         await _undo(host, unwanted)
 
@@ -97,9 +98,17 @@ async def _take_guards(host: Host, then: RunState) -> None:
         host.gate.look_again()
 
 
-async def _undo_or_keep(host: Host, effect: Attempt, unwanted: dict[int, Actor]) -> None:
+async def _deed(host: Host, effect: Attempt) -> str:
+    """Return what was done, in words; nothing of a background run with nothing to be undone."""
+    if not effect.child:
+        return effect.label
+    tree = await host.lineage.tree_of(spawn_of(effect, host.journal.state.fork_of))
+    return f"{effect.label} ({tree.words})" if tree.can_be_undone else ""
+
+
+async def _undo_or_keep(host: Host, effect: Attempt, deed: str, unwanted: dict[int, Actor]) -> None:
     step = f"inherited:{effect.position}"
-    did = f"The run that this is a fork of went on and did: {effect.label}."
+    did = f"The run that this is a fork of went on and did: {deed}."
     text = f"{did} Undo it or keep it?"
     begun = (await host.journal.client.read(host.journal.state.fork_of, effect.position - 1, 1))[
         0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Raw
@@ -30,7 +30,7 @@ from midflight.runtime.foreign import mended
 from midflight.runtime.journal_client import NOTHING, JournalClient
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Moment, Record
-from midflight.stores.base import Append, Committed, Draft, Entry, Submit, View, Watch
+from midflight.stores.base import Append, Committed, Draft, Entry, JournalClock, Submit, View, Watch
 
 UNSTORABLE: Final = (NotReadable, PayloadTooLarge)
 """Errors of an append that no store takes, now or later."""
@@ -83,23 +83,26 @@ class StoreClock:
     What others may still do must not depend on the clock of this machine.
     """
 
-    __slots__ = ("_heard_at", "_moving", "_read_at")
+    __slots__ = ("_heard_at", "_moving", "_read_at", "_then")
 
     def __init__(self, stamped: float) -> None:
         self._moving: Moment | None = None  # when the run began to move as it does now
-        self.set(stamped)
-
-    def set(self, stamped: float) -> None:
-        """Take the stamp of the last event that was read for the present."""
+        self._then = JournalClock()
         self._read_at = self._heard_at = (stamped, steady())
 
-    def hear(self, stamped: float, moving_since: float | None) -> None:
+    async def set(self, stamped: float, read: Awaitable[JournalClock]) -> None:
+        """Take the stamp of the last event, and what the store knows of its clock by then."""
+        self._heard_at = (stamped, steady())
+        self._then = then = await read
+        self._read_at = (stamped if then.now is None else then.now, steady())
+
+    def hear(self, stamped: float, position: int, moving_since: float | None) -> None:
         """Note the stamp of an event, and since when the run moves."""
         self._heard_at = (stamped, steady())
         if moving_since is None:
             self._moving = None
         elif self._moving is None or self._moving.at != moving_since:
-            self._moving = Moment(moving_since, steady())
+            self._moving = Moment(moving_since, steady(), position)
 
     def now(self) -> float:
         """Return the time that the store's clock shows at least.
@@ -113,11 +116,14 @@ class StoreClock:
         """Return how many seconds ago something came on record, however clocks were set since.
 
         An event that this driver heard as it happened is measured by the steady clock. An event
-        from before is as old as the store's clock says, which nobody can know better.
+        from before is as old as the store's clock says, less the steps of that clock which were
+        seen since.
         """
         stamped, read = self._read_at
-        before = max(0.0, stamped - moment.at) if moment.heard <= read else 0.0
-        return steady() - moment.heard + before
+        if moment.heard > read:
+            return steady() - moment.heard
+        moved = self._then.moved(moment.position)
+        return steady() - moment.heard + max(0.0, stamped - moment.at - moved)
 
     def left_of(self, moment: Moment, until: float) -> float:
         """Return the seconds left of a wait that was put on record then, to last ``until``."""
@@ -187,7 +193,7 @@ class RunJournal:
                 advance(self.state, found)
                 self.lost = self.state.epoch != self.epoch
                 self.history.hear(found)
-                self.clock.hear(found.at, self.state.moving_since)
+                self.clock.hear(found.at, found.position, self.state.moving_since)
                 news = True
                 if type(found.event) not in BULK:
                     for hear in self._listeners:

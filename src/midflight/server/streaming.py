@@ -6,7 +6,6 @@ not in memory, and when it takes nothing for a while it is dropped and may come 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from midflight.kernel.record import Recorded
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter
+from midflight.tools.secret import clean_logger
 
 HEARTBEAT_S: Final = 15.0  # proxies end what is silent for 30 s or more
 STALL_S: Final = 10.0  # a reader that takes nothing for so long is dropped
@@ -30,7 +30,7 @@ ALIVE: Final = b": alive\n\n"
 REMEMBERED_MAX: Final = 1024  # records whose JSON is kept for the other watchers
 REMEMBERED_BYTES_MAX: Final = 16 * 1024 * 1024  # and their bytes; the largest record has as many
 NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
-log: Final = logging.getLogger(__name__)
+log: Final = clean_logger(__name__)
 
 
 class Pace(Struct, frozen=True):

@@ -153,6 +153,32 @@ class Row(Struct, frozen=True):
     undriven: bool = False
 
 
+class ClockStep(Struct, frozen=True):
+    """The store's clock was set by so many ``seconds`` while a journal waited for a time.
+
+    The journal ended at ``head`` then, and its next deadline was ``due_at``; None if that deadline
+    came on record after the clock was set.
+    """
+
+    head: int
+    due_at: float | None
+    seconds: float
+
+
+class JournalClock(Struct, frozen=True):
+    """The store's clock: what it shows ``now``, and how it was set while a journal waited.
+
+    Without ``now`` nobody here knows it better than the last event of the journal does.
+    """
+
+    now: float | None = None
+    steps: tuple[ClockStep, ...] = ()
+
+    def moved(self, position: int) -> float:
+        """Return by how much the clock was set since an event came on record."""
+        return sum(step.seconds for step in self.steps if position <= step.head)
+
+
 STORED: Final = Row.__struct_fields__[:-1]
 """The fields of a row that a store keeps, in the order of its columns."""
 
@@ -300,7 +326,16 @@ class Store(Protocol):
         """The read model of one journal."""
 
     async def due(self, limit: int = 100) -> list[Row]:
-        """Runs whose time has come by the store's clock, or that lack a living driver."""
+        """Runs whose time has come by the store's clock, or that lack a living driver.
+
+        A clock that was set meanwhile makes no wait longer or shorter: see ``clock_of``.
+        """
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """The store's clock, and how it was set, as far as this process saw it.
+
+        Postgres tells neither: the server's clock counts, and the events have it.
+        """
 
     async def kill(self, scope: str, who: Actor, reason: str = "") -> Killing:
         """Stop ``all``, ``agent:NAME`` or ``thread:ID``. When this returns, it has stopped."""

@@ -16,7 +16,8 @@ from midflight.store_files import Ident, forget, ident, note
 
 _shared: Final[dict[Ident, Descriptors]] = {}
 _alone: Final[set[int]] = set()
-_lock = threading.Lock()
+_lock: Final = threading.RLock()
+"""No thread opens one while another forks: the child would not know of it, and keep it open."""
 
 
 class Descriptors:
@@ -74,27 +75,31 @@ def share(database: Ident) -> Descriptors:
         return found
 
 
-def not_inherited(fd: int) -> int:
-    """Have a forked child close this descriptor, which is for a lock of its own; return it."""
-    _alone.add(fd)
-    return fd
+def open_alone(path: str | os.PathLike[str], flags: int = os.O_RDWR) -> int:
+    """Return a descriptor for a lock of its own, which a forked child closes."""
+    with _lock:
+        fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        _alone.add(fd)
+        return fd
 
 
 def close(fd: int) -> None:
-    """Close a descriptor that is ``not_inherited``."""
-    _alone.discard(fd)
-    os.close(fd)
+    """Close a descriptor that was opened by ``open_alone``."""
+    with _lock:
+        _alone.discard(fd)
+        os.close(fd)
 
 
 def _close_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()  # another thread of the parent may have held it
     for descriptors in _shared.values():
         descriptors.close_in_child()
     _shared.clear()
     for fd in _alone:
         os.close(fd)
     _alone.clear()
+    _lock.release()
 
 
-os.register_at_fork(after_in_child=_close_in_child)
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_close_in_child
+)

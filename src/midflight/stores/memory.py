@@ -9,7 +9,7 @@ from typing import Self
 from midflight.audit.chain import Head, Link, linked
 from midflight.audit.record import Deed, body_of, deed
 from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
-from midflight.inputs import Clock, new_id, wall_clock
+from midflight.inputs import Clock, new_id, steady, wall_clock
 from midflight.kernel.decide import Switch, require_operator, scopes
 from midflight.kernel.events import Killed
 from midflight.kernel.facts import check_driver_name
@@ -23,6 +23,7 @@ from midflight.stores.base import (
     PAGE,
     Append,
     Committed,
+    JournalClock,
     Killing,
     Purged,
     Query,
@@ -32,6 +33,7 @@ from midflight.stores.base import (
     ascii_lower,
     empty_state,
 )
+from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.codec import decode
 from midflight.stores.plan import Planned, draft_widening, kill_entries, killing, plan, summary
 from midflight.stores.purging import not_needed
@@ -54,9 +56,10 @@ class MemoryStore(Watched):
     One that is made by itself stays open; ``MemoryStore.open`` closes it at the end of the block.
     """
 
-    def __init__(self, clock: Clock = wall_clock) -> None:
+    def __init__(self, clock: Clock = wall_clock, steadily: Clock | None = None) -> None:
         super().__init__(self.read)
         self._clock = clock
+        self._steps = ClockSteps(clock, steadily or (steady if clock is wall_clock else None))
         self._closed = False
         self._journals: dict[str, list[Recorded]] = {}
         self._states: dict[str, State] = {}
@@ -137,13 +140,27 @@ class MemoryStore(Watched):
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
         self._check_open()
+        self._mind_the_clock()
         now, found = self._clock(), []
         for state in self._all():
             row = summary(state)
             undriven = row.wants_driver and row.driver not in self._leases
-            if undriven or (row.due_at is not None and row.due_at <= now):
+            if undriven or self._steps.is_due(row, now):
                 found.append(row)
         return found[:limit]
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """See ``Store.clock_of``."""
+        self._check_open()
+        self._mind_the_clock()
+        return self._steps.clock_of(journal)
+
+    def _mind_the_clock(self) -> None:
+        if self._steps.is_behind():
+            self._steps.note_ahead(map(summary, self._all()))
+        if (step := self._steps.notice()) is not None:
+            waiting = [row for row in map(summary, self._all()) if row.due_at is not None]
+            self._steps.note(step, [(row, self._journals[row.journal]) for row in waiting])
 
     async def kill(self, scope: str, who: Actor, reason: str = "") -> Killing:
         """See ``Store.kill``."""

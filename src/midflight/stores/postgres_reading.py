@@ -8,7 +8,7 @@ import msgspec
 
 from midflight.errors import CorruptEntry, JournalNotFound
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, Query, Row
+from midflight.stores.base import PAGE, JournalClock, Query, Row
 from midflight.stores.codec import decode
 from midflight.stores.postgres_links import Pool
 from midflight.stores.postgres_rows import row_of
@@ -49,6 +49,11 @@ class PostgresReading(Watched):
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
         return [row_of(row) for row in await self._fetch("due", limit)]
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """See ``Store.clock_of``."""
+        del journal
+        return JournalClock()
 
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""

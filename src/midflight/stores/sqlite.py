@@ -67,9 +67,9 @@ T = TypeVar("T")
 class SqliteStore(SqliteReading):
     """See ``Store``; made by ``SqliteStore.open``."""
 
-    def __init__(self, path: Path, clock: Clock, ids: Ids) -> None:
+    def __init__(self, path: Path, clock: Clock, ids: Ids, steadily: Clock | None = None) -> None:
         self._watched = anyio.Event()
-        super().__init__(path, clock, self._watched.set)
+        super().__init__(path, clock, self._watched.set, steadily)
         self._ids = ids
         self._writer: Writer
         self._writing: sqlite3.Connection
@@ -87,12 +87,13 @@ class SqliteStore(SqliteReading):
         path: str | Path,
         *,
         clock: Clock = wall_clock,
+        steadily: Clock | None = None,
         ids: Ids = new_id,
         wait_max_s: float = WAIT_MAX_S,
         busy_s: float = BUSY_S,
     ) -> AsyncIterator[Self]:
         """Open the file, creating it if need be, for as long as the block runs."""
-        store = cls(_resolved(path), clock, ids)
+        store = cls(_resolved(path), clock, ids, steadily)
         async with AsyncExitStack() as stack:
             stack.callback(store._reader.shutdown, wait=False)
             await store._set_up(stack, wait_max_s, busy_s)
@@ -185,9 +186,9 @@ class SqliteStore(SqliteReading):
             self._leases = ByteLeases(hold)
         else:
             turnstile = held.enter_context(turnstile_of_files(beside))
-            self._leases = FolderLeases(beside / "drivers")
+            self._leases = FolderLeases(beside / "drivers", hold)
         with hold.opening(wait_max_s):
-            prepare(self._path, turnstile, busy_s)
+            hold.mark = prepare(self._path, turnstile, busy_s)
             hold.keep_database(busy_s)
             self._db = self._cursor(stack, busy_s)
             self._pulse = self._cursor(stack, 0)

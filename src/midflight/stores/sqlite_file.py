@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ MIGRATIONS: Final = (script("sqlite_001.sql"), script("sqlite_002.sql"))
 """From each layout to the next, since the first; only ever added to."""
 
 APPLICATION_ID: Final = 0x4D49_4446  # "MIDF", so that another program's file is not taken for ours
+LAYOUT_BITS: Final = 8  # of SQLite's "user version", which is in the head of the file
+MARK_BITS: Final = 24  # the rest of it: by chance, when the store is made
 UNKNOWN: Final = "Whether it was appended is not known; it may be repeated under the same id."
 LOG_PAGES: Final = 4000  # the write-ahead log is copied back at 16 MB: see decision 4
 
@@ -80,17 +83,17 @@ def _size(path: Path) -> int:
         return 0
 
 
-def prepare(path: Path, turnstile: Turnstile, busy_s: float) -> None:
-    """Create the file or bring it to the layout of this version."""
+def prepare(path: Path, turnstile: Turnstile, busy_s: float) -> bytes:
+    """Create the file or bring it to the layout of this version. Return the store's own mark."""
     create(path)
     db = connect(path, writes=True, busy_s=busy_s)
     try:
         _refuse_foreign(db, path)
-        if _layout(db) == len(MIGRATIONS):
-            return
-        db.execute("PRAGMA journal_mode = WAL")
-        with turnstile.passed():
-            migrate(db, MIGRATIONS)
+        if _layout(db) < len(MIGRATIONS) or not _mark(db):
+            db.execute("PRAGMA journal_mode = WAL")
+            with turnstile.passed():
+                migrate(db, MIGRATIONS)
+        return _mark(db).to_bytes(MARK_BITS // 8)
     finally:
         db.close()
 
@@ -102,13 +105,28 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[str]) -> None:
         for statement in migration.split(";\n"):
             db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute(f"PRAGMA user_version = {len(migrations)}")
+    mark = _mark(db) or secrets.randbits(MARK_BITS - 1) | 1  # the version has a sign
+    db.execute(f"PRAGMA user_version = {mark << LAYOUT_BITS | len(migrations)}")
     db.execute("COMMIT")
 
 
 def _layout(db: sqlite3.Connection) -> int:
+    return _version(db) & (1 << LAYOUT_BITS) - 1
+
+
+def _mark(db: sqlite3.Connection) -> int:
+    """Return the number by which this store is told from others; 0 if it has none yet."""
+    return _version(db) >> LAYOUT_BITS
+
+
+def _version(db: sqlite3.Connection) -> int:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     return int(version)
+
+
+def shown_mark(head: bytes) -> bytes:
+    """Return the mark in the head of a database's file; none if it is of another program."""
+    return head[60:63] if head[68:72] == APPLICATION_ID.to_bytes(4) else b""
 
 
 def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
@@ -146,7 +164,7 @@ def explain(path: Path, error: sqlite3.Error, changed: str = "Nothing was append
         sqlite3.SQLITE_BUSY: (StoreBusy, "another program has locked it for too long: end it"),
         sqlite3.SQLITE_LOCKED: (StoreBusy, "another program has locked it: end it"),
         sqlite3.SQLITE_NOTADB: (StoreUnavailable, "it is not an SQLite database"),
-        sqlite3.SQLITE_CORRUPT: (StoreUnavailable, "its pages are damaged: restore a backup"),
+        sqlite3.SQLITE_CORRUPT: (StoreError, "its pages are damaged: restore a backup"),
         sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "it cannot be opened: check folder and rights"),
         sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk did not obey: check it and try again"),
     }.get(code, (StoreError, "SQLite did not accept it"))

@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from midflight.errors import StoreBusy, StoreError, StoreReplaced, StoreUnavailable
-from midflight.store_files import ident
+from midflight.store_files import Ident, ident
 from midflight.stores.descriptors import share
 from midflight.stores.locks import HAS_BYTE_LOCKS, ByteLock
-from midflight.stores.sqlite_file import UNKNOWN, explain, is_disk_error
+from midflight.stores.sqlite_file import UNKNOWN, explain, is_disk_error, shown_mark
 from midflight.stores.turnstile import Turnstile
 
 SHARED: Final = (0x4000_0002, 510)  # SQLite: locked by connections that have the database open
@@ -70,8 +70,11 @@ class Hold:
         self._files = share(self._file)
         self._mine: list[int] = []
         self._guards: list[ByteLock] = []
+        self._lock_files: dict[str, Ident] = {}
         self._lost = ""
-        self._log = self._file
+        self.mark = b"?"  # in the head of the file, by which it is told from other stores
+        self._marked = False
+        self._log = self._index = self._file
         self._log_fd = self._index_fd = -1
         try:
             self._fd = self.descriptor()
@@ -101,6 +104,17 @@ class Hold:
             lock.free()
             self._mine.remove(fd)
             self._files.give_back(fd)
+
+    def keep_lock_file(self, path: str, fd: int) -> None:
+        """Notice from now on if a path does not lead to this file any more, which is locked.
+
+        Where locks are files, others take its driver for dead then.
+        """
+        self._lock_files[path] = ident(os.fstat(fd))
+
+    def free_lock_file(self, path: str) -> None:
+        """Notice no more."""
+        del self._lock_files[path]
 
     def turnstile(self) -> Turnstile:
         """Return the turnstile of the store's writers."""
@@ -152,7 +166,7 @@ class Hold:
         for path in (self._log_at, self._index_at):
             self._mine.append(self._files.take(path))
         self._log_fd, self._index_fd = self._mine[-2:]
-        self._log = ident(os.fstat(self._log_fd))
+        self._log, self._index = ident(os.fstat(self._log_fd)), ident(os.fstat(self._index_fd))
         self._guard(self._index_fd, DEAD_MAN, wait_s)
         if not self._look_at_log():
             raise StoreBusy(f"{self._path}: {STOPPED}. Nothing was changed.")
@@ -255,17 +269,29 @@ class Hold:
         if self._lost:
             self._refuse()
         try:
-            file, log = os.stat(self._at), os.stat(self._log_at)
+            file, log, index = map(os.stat, (self._at, self._log_at, self._index_at))
         except (FileNotFoundError, NotADirectoryError) as error:
             self._lose(f"there is no {error.filename} any more")
         if (file.st_dev, file.st_ino) != self._file:
             self._lose(f"{self._at} is another file than the one that was opened")
         if (log.st_dev, log.st_ino) != self._log:
             self._lose(f"{self._log_at} is another file than the one that was opened")
+        if (index.st_dev, index.st_ino) != self._index:  # others would lock another one than we do
+            self._lose(f"{self._index_at} is another file than the one that was opened")
+        for path in tuple(self._lock_files):
+            self._look_at_lock_file(path)
         if (file.st_mtime_ns, file.st_size) != self._seen:
             self._look_into_file(file)
         self._looked_at = time.monotonic()
         return log.st_size
+
+    def _look_at_lock_file(self, path: str) -> None:
+        try:
+            found = ident(os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            found = None
+        if self._lock_files.get(path, found) != found:  # or it was freed meanwhile
+            self._lose(f"the lock of a driver, {path}, was deleted or replaced")
 
     def _is_described_by(self, head: bytes, size: int) -> bool:
         """Return whether a log of this size is the one that the head of its index describes."""
@@ -280,13 +306,17 @@ class Hold:
     def _look_into_file(self, about: os.stat_result) -> None:
         """Look at the head of the database, which has changed: SQLite only counts up there.
 
+        And the store's mark stays.
+
         What another thread has read since we began may be newer than what we read.
         """
         known = self._counter
         head = os.pread(self._fd, FILE_HEAD, 0)
         counter = int.from_bytes(head[24:28], "big")
-        if not head.startswith(MAGIC) or counter < known:
+        is_ours = shown_mark(head) == self.mark
+        if not head.startswith(MAGIC) or counter < known or (self._marked and not is_ours):
             self._lose("another content was written into the file")
+        self._marked |= is_ours  # of a new store the log alone may have it for a while
         self._seen, self._counter = (about.st_mtime_ns, about.st_size), max(self._counter, counter)
 
     def _lose(self, what: str) -> NoReturn:

@@ -1,6 +1,7 @@
 """Leases of drivers as files in a folder, for systems that have no locks on bytes of a file.
 
-What is said in ``sqlite_lease`` is true of them too, as long as nobody deletes the folder.
+What is said in ``sqlite_lease`` is true of them too, as long as nobody deletes the folder. If
+somebody does, the store that holds a lease notices it before its next acknowledgement.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Final
 
 from midflight.errors import InvalidRequest
 from midflight.kernel.facts import check_driver_name, is_driver_name
-from midflight.stores.descriptors import close, not_inherited
+from midflight.stores.descriptors import close, open_alone
+from midflight.stores.sqlite_hold import Hold
 from midflight.stores.sqlite_lease import FileLease
 
 TRIES_MAX: Final = 10
@@ -25,9 +27,10 @@ TRY_AGAIN_S: Final = 0.002
 class FolderLeases:
     """See ``Leases``: the lock files of all drivers of one store."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Hold | None = None) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
+        self._store = store
         self._mine: set[str] = set()
         self._clear_away_the_dead()
 
@@ -47,13 +50,17 @@ class FolderLeases:
     def hold(self, driver: str) -> Iterator[FileLease]:
         """Hold the lease of a driver while the block runs."""
         check_driver_name(driver)
-        handle = not_inherited(self._locked(driver))
+        handle = self._locked(driver)
         lease = FileLease(driver, handle)
         self._mine.add(driver)
+        if self._store is not None:
+            self._store.keep_lock_file(str(self._path(driver)), handle)
         try:
             yield lease
         finally:
             lease.held = False
+            if self._store is not None:
+                self._store.free_lock_file(str(self._path(driver)))
             self._mine.discard(driver)
             self._path(driver).unlink(missing_ok=True)
             close(handle)
@@ -61,14 +68,14 @@ class FolderLeases:
     def _locked(self, driver: str) -> int:
         path = self._path(driver)
         for _ in range(TRIES_MAX):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = open_alone(path, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
                     return handle  # else its last holder has just removed it: nobody would see us
             except (BlockingIOError, FileNotFoundError):
                 time.sleep(TRY_AGAIN_S)  # somebody may only be looking
-            os.close(handle)
+            close(handle)
         raise InvalidRequest(f"driver {driver} is alive already; take another name.")
 
     def gone(self, driver: str) -> bool:

@@ -14,14 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
 import msgspec
 
 from midflight.audit.chain import Head, Link
 from midflight.errors import CorruptEntry, JournalNotFound, StoreReadOnly, StoreUnavailable
-from midflight.inputs import Clock
+from midflight.inputs import Clock, steady, wall_clock
 from midflight.kernel.decide import Switch
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, Query, Row
+from midflight.stores.base import PAGE, JournalClock, Query, Row
+from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.sqlite_file import explain, is_damage
 from midflight.stores.sqlite_hold import Hold
 from midflight.stores.sqlite_lease import Leases
@@ -38,10 +40,14 @@ class SqliteReading(Watched):
     _leases: Leases
     _hold: Hold
 
-    def __init__(self, path: Path, clock: Clock, expected: Callable[[], None]) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, expected: Callable[[], None], steadily: Clock | None = None
+    ) -> None:
         super().__init__(self.read, expected)
         self._path = path
         self._clock = clock
+        self._steps = ClockSteps(clock, steadily or (steady if clock is wall_clock else None))
+        self._minding = anyio.Lock()
         self._closed = False
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="midflight-reader")
 
@@ -68,8 +74,9 @@ class SqliteReading(Watched):
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
+        await self._mind_the_clock()
         now = self._clock()
-        found = [row_of(values) for values in await self._select("due", (now,))]
+        found = [row_of(r) for r in await self._select("due", (self._steps.latest(now),))]
         alive: dict[str, bool] = {"": False}
         for row in found:
             if row.driver not in alive:
@@ -77,8 +84,32 @@ class SqliteReading(Watched):
         return [
             row
             for row in found
-            if (row.due_at is not None and row.due_at <= now) or not alive[row.driver]
+            if self._steps.is_due(row, now) or (row.wants_driver and not alive[row.driver])
         ][:limit]
+
+    async def clock_of(self, journal: str) -> JournalClock:
+        """See ``Store.clock_of``."""
+        await self._mind_the_clock()
+        return self._steps.clock_of(journal)
+
+    async def _mind_the_clock(self) -> None:
+        """Note a step of the clock for all journals that wait. Nobody is told of them before."""
+        self._check_open()
+        async with self._minding:
+            if self._steps.is_behind():
+                self._steps.note_ahead(await self._waiting())
+            if (step := self._steps.notice()) is not None:
+                waiting = await self._waiting()
+                lately = [row for row in waiting if step.is_stamped_after(row.updated_at)]
+                last = {
+                    row.journal: await self.read(row.journal, max(0, row.head - PAGE))
+                    for row in lately
+                }
+                self._steps.note(step, [(row, last.get(row.journal, ())) for row in waiting])
+
+    async def _waiting(self) -> list[Row]:
+        rows = map(row_of, await self._select("due", (float("inf"),)))
+        return [row for row in rows if row.due_at is not None]
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from midflight.stores.descriptors import close, not_inherited
+from midflight.stores.descriptors import close, open_alone
 from midflight.stores.locks import FileLock, Lock
 
 
@@ -52,9 +52,8 @@ class Turnstile:
 @contextmanager
 def turnstile_of_files(folder: Path) -> Iterator[Turnstile]:
     """Give a turnstile of two files in a folder, for systems without locks on bytes."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-    door = not_inherited(os.open(folder / "door", flags, 0o600))
-    gate = not_inherited(os.open(folder / "gate", flags, 0o600))
+    door = open_alone(folder / "door", os.O_RDWR | os.O_CREAT)
+    gate = open_alone(folder / "gate", os.O_RDWR | os.O_CREAT)
     try:
         yield Turnstile(FileLock(door), FileLock(gate))
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
 
 from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
@@ -95,19 +95,66 @@ async def result_of(blobs: Blobs, ended: RunFinished) -> bytes:
 
 async def without_person(
     until: Callable[[str, Callable[[RunState], bool]], Awaitable[RunState]],
+    journals: Journals,
     run: str,
     on_question: str,
 ) -> RunState:
-    """Wait for the end of a run; with ``on_question="raise"`` raise when it asks a person."""
+    """Wait for the end of a run; with ``on_question="raise"`` raise when it asks a person.
+
+    A question of a background run below it counts: the run may wait for that one.
+    """
     if on_question not in ON_QUESTION:
         words = " or ".join(repr(word) for word in ON_QUESTION)
         raise InvalidRequest(f"on_question= is {words}, not {on_question!r:.40}.")
-    raises = on_question == "raise"
-    state = await until(run, lambda s: not s.alive or (raises and bool(s.questions)))
-    if raises and state.alive and state.questions:
+    if on_question == "wait":
+        return await until(run, lambda s: not s.alive)
+    while True:
+        family = await _family(journals, run)
+        if await _ended_or_grown(journals, run, family):
+            return family[run]
+
+
+async def _family(journals: Journals, run: str) -> dict[str, RunState]:
+    """Return a run and those below it that have not ended, as far as their parents know."""
+    family = {run: await run_state(journals, run)}
+    waiting = _living_children(family[run])
+    while waiting:
+        child = waiting.pop()
+        with suppress(JournalNotFound):  # it has ended long ago, and was purged
+            family[child] = await run_state(journals, child)
+            waiting += _living_children(family[child])
+    return family
+
+
+def _living_children(state: RunState) -> list[str]:
+    return [child for child, outcome in state.children.items() if not outcome]
+
+
+async def _ended_or_grown(journals: Journals, run: str, family: dict[str, RunState]) -> bool:
+    """Wait until the run has ended (True), or one of the family has another child (False).
+
+    Raises NeedsPerson as soon as one of them asks.
+    """
+    for state in family.values():
+        _raise_if_asked(family[run], state)
+    if not family[run].alive:
+        return True
+    async with journals.watch({each: state.head for each, state in family.items()}) as news:
+        async for record in news:
+            state = family[record.journal]
+            advance(state, record)
+            if not family[run].alive:
+                return True
+            _raise_if_asked(family[run], state)
+            if any(child not in family for child in _living_children(state)):
+                return False
+    return False
+
+
+def _raise_if_asked(top: RunState, state: RunState) -> None:
+    if top.alive and state.alive and state.questions:
         asked = next(iter(state.questions.values()))
-        raise NeedsPerson(run, asked.position, asked.message, asked.kind)
-    return state
+        raise NeedsPerson(state.journal, asked.position, asked.message, asked.kind)
 
 
 async def until(journals: Journals, run: str, ready: Callable[[RunState], bool]) -> RunState:

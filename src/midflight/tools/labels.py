@@ -1,9 +1,10 @@
 """Labels of effects and their arguments, in words for people: shortened, with dots for secrets.
 
 A noun names a kind ("mail"), a label one of them ("mail to ada@example.com"). A label is made from
-the arguments before the effect begins, and never fails a step: if the tool's own label cannot be
-made, the noun and the first text or number among the arguments stand for it. Where no argument is
-one, the first texts and numbers inside the arguments do, so that labels of two effects differ.
+the arguments before the effect begins, and never fails a step (see ``Step.label``): if the tool's
+own label cannot be made, the noun and the first text or number among the arguments stand for it.
+Where no argument is one, the first texts and numbers inside the arguments do, so that labels of two
+effects differ.
 """
 
 from __future__ import annotations
@@ -27,11 +28,22 @@ LOOKED_AT_MAX: Final = 100  # values inside lists and dicts: a label is made bef
 END: Final = object()
 
 
-def label_of(tool: Tool, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return the label of an effect; ``name`` is its step's, for a tool without a noun."""
+def label_of(
+    tool: Tool,
+    name: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    declared: bool = True,
+) -> str:
+    """Return the label of an effect; ``name`` is its step's, for a tool without a noun.
+
+    Unless ``declared`` no code of the tool is called for it.
+    """
     noun = tool.noun or name
     given = named(tool.function, args, kwargs)
-    made = _declared(tool, args, kwargs, given) or _default(noun, given)
+    own = _declared(tool, args, kwargs, given) if declared else ""
+    made = own or _default(noun, given)
     return shortened(hide(made[:READ_MAX]), LABEL_WIDTH) or noun
 
 

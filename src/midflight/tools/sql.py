@@ -15,11 +15,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from midflight.tools.base import Tool, ToolRefused, tool
+from midflight.tools.sql_sources import Source, ask_postgres, ask_sqlite
 
-ROWS_MAX: Final = 200
-BYTES_MAX: Final = 100_000
-MEMORY_BYTES_MAX: Final = 256_000_000  # of a query to SQLite, with what it sorts and groups
-TIMEOUT_S: Final = 30.0
 SQL_MAX: Final = 100_000
 
 Param = str | int | float | bool | None
@@ -33,18 +30,8 @@ class Rows(Struct, frozen=True):
     note: str = ""
 
 
-class SqlReader(Struct, frozen=True):
+class SqlReader(Source, frozen=True):
     """A database to ask: the path of a SQLite file, or ``postgresql://…``."""
-
-    source: str
-    name: str = "sql"
-    rows_max: int = ROWS_MAX
-    bytes_max: int = BYTES_MAX
-    timeout_s: float = TIMEOUT_S
-    memory_bytes_max: int = MEMORY_BYTES_MAX
-    superuser: bool = False
-    untrusted: bool = False
-    """Whether strangers may have written what is in the database."""
 
     @property
     def query(self) -> Tool:
@@ -74,11 +61,7 @@ class SqlReader(Struct, frozen=True):
         if len(sql) > SQL_MAX or "\0" in sql:
             raise ToolRefused(f"a statement has at most {SQL_MAX:,} characters and no zero byte.")
         if self.source.startswith(("postgres://", "postgresql://")):
-            from midflight.tools.sql_postgres import ask
-
-            found = await ask(self, sql, params or [])
+            found = await ask_postgres(self, sql, params or [])
         else:
-            from midflight.tools.sql_sqlite import ask as ask_file
-
-            found = await ask_file(self, sql, params or [])
+            found = await ask_sqlite(self, sql, params or [])
         return Rows(*found)

@@ -16,7 +16,9 @@ from midflight.voice.seams import FRAME_MS, RATE, WIDTH, Sink, SpeechFailed
 
 log: Final = logging.getLogger("midflight.voice")
 ANSWER_S: Final = 2.0  # for whatever it is told: a page has a little less
-AHEAD: Final = 2 * RATE  # of what we know: a page may be late to say that it was cut; more is a lie
+MOST_AHEAD: Final = (
+    2 * RATE
+)  # of what we know: a page may be late to say that it was cut; more is a lie
 STALLED_MS: Final = 4_000  # in which it has sound to play, and plays none
 
 
@@ -36,7 +38,7 @@ class Loudspeaker:
         except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
             _note("count", error)
             return self._played
-        if isinstance(told, int) and told <= self._given + AHEAD:
+        if isinstance(told, int) and told <= self._given + MOST_AHEAD:
             self._played = max(self._played, min(told, self._given))
         return self._played
 

@@ -18,7 +18,7 @@ from midflight.runtime.host import Host
 from midflight.runtime.in_flight import OpenStep
 from midflight.runtime.questions import differences
 from midflight.runtime.replay.history import ASKED_BY_IT
-from midflight.runtime.replay.lineage import Done, own
+from midflight.runtime.replay.lineage import Done, own, own_spawns
 from midflight.runtime.replay.staleness import CHOICES, TAKE_OVER, Guards, hold
 
 TAKEN_OVER: Final = "Go on, and do nothing again that was done: take over its results"
@@ -72,16 +72,20 @@ async def hold_for_code(host: Host, guards: Guards, left: Collection[str] = ()) 
     if await guards.hold_if_changed():
         return
     missing = [*host.history.missing(), *left]
-    found = difference(host, missing)
+    below = await host.lineage.done_below(own_spawns(host.journal, missing))
+    found = difference(host, missing, below)
     at = min((host.history.began_at(step) for step in missing), default=host.journal.state.head)
     choices = {TAKE_OVER: TAKEN_OVER, **CHOICES} if found.effects else CHOICES
     about = {"steps": missing, "fork_at": at}
     await hold(host, found.message, about, choices=choices, details=found.details)
 
 
-def difference(host: Host, missing: Sequence[str]) -> Difference:
-    """Compare what the function waits for with what it has ``missing`` from its record."""
-    effects = [found for step in missing for found in own(host.journal, step)]
+def difference(host: Host, missing: Sequence[str], below: Sequence[Done]) -> Difference:
+    """Compare what the function waits for with what it has ``missing`` from its record.
+
+    ``below`` is what background runs among that have done.
+    """
+    effects = [*(found for step in missing for found in own(host.journal, step)), *below]
     waiting = sorted(host.in_flight.steps, key=lambda step: step.name)
     left = [one for one in effects if one.step not in host.in_flight.calls]
     repeated = _repeated(waiting, left)

@@ -133,7 +133,7 @@ class History:
                 self.records[event.step] = Record(position, found.at, "")
             case e.TimerSet():
                 self.timers[event.name] = self.timers.get(event.name, 0) + 1
-                self.set_at[event.name] = Moment(found.at, steady())
+                self.set_at[event.name] = Moment(found.at, steady(), position)
             case e.MessagesTaken():
                 self.taken[event.step] = event
                 self.records[event.step] = Record(position, found.at, "")
@@ -246,7 +246,7 @@ class History:
             case e.QuestionOpened():
                 self.asked[found.position] = event
                 if event.expires_at is not None:
-                    self.asked_at[found.position] = Moment(found.at, steady())
+                    self.asked_at[found.position] = Moment(found.at, steady(), found.position)
                 if event.kind == "stale":
                     self.stale_question = found.position
                 if event.step:
@@ -275,7 +275,7 @@ class History:
         if done:
             self.outcomes[begun.position] = record
         if event.outcome is Outcome.UNKNOWN:
-            self.unknown_at[begun.position] = Moment(found.at, steady())
+            self.unknown_at[begun.position] = Moment(found.at, steady(), found.position)
         if step in self.records:
             return
         self._doubts.pop(step, None)

@@ -1,12 +1,13 @@
 """The line of runs that a fork comes from: what it takes over, and effects that it may repeat.
 
 A fork has another journal than the run before it, so what that run has done is read there, once and
-only if the fork comes to an effect of its own.
+only if the fork comes to an effect of its own. A background run has a journal of its own, too: its
+effects are read there, and those of the runs below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -19,7 +20,7 @@ from midflight.kernel import events as e
 from midflight.kernel.fold import advance
 from midflight.kernel.identities import KEYED, turn
 from midflight.kernel.phases import Outcome
-from midflight.kernel.record import Actor, Earlier, Recorded
+from midflight.kernel.record import NULL, Actor, Earlier, Recorded
 from midflight.kernel.state import Attempt, RunState
 from midflight.runtime.in_flight import OpenStep
 from midflight.runtime.replay.cursor import Cursor
@@ -30,11 +31,15 @@ from midflight.stores.base import empty_state
 from midflight.stores.waiting import Journals
 
 FEW: Final = 8  # names in a line that a person reads
+NAMED: Final = 6  # effects of a background run that a question names
 MAY_HAVE_HAPPENED: Final = frozenset({None, Outcome.DONE, Outcome.UNKNOWN})
 
 
 class Done(Struct, frozen=True):
-    """An effect that happened, or may have, and was not undone."""
+    """An effect that happened, or may have, and was not undone.
+
+    ``child`` is the background run that has done it. A spawn is an effect without a tool.
+    """
 
     place: Earlier
     step: str
@@ -46,6 +51,7 @@ class Done(Struct, frozen=True):
     record: Record | None
     can_be_undone: bool = False
     inherited: bool = False  # its result is on record in the fork, too
+    child: str = ""
 
     def is_same(self, step: OpenStep) -> bool:
         """Return whether a step would do this again: the same tool with the same arguments.
@@ -81,8 +87,40 @@ def own(journal: RunJournal, step: str) -> Iterator[Done]:
             yield _done(begun, effect, record, run="")
 
 
+def own_spawns(journal: RunJournal, steps: Iterable[str]) -> list[Done]:
+    """Return the spawns among steps of this run; as with ``own``, those that are not undone."""
+    history, state = journal.history, journal.state
+    begun = {effect.child: effect for effect in state.effects.values() if effect.child}
+    found = (
+        (step, begun.get(history.spawned[step].child)) for step in steps if step in history.spawned
+    )
+    return [
+        spawn_of(effect, run="")
+        for step, effect in found
+        if effect is not None
+        and effect.position > (0 if step in history.entry.carried else history.scope)
+        and not effect.undone
+    ]
+
+
+def spawn_of(effect: Attempt, run: str) -> Done:
+    """Return the effect that a spawn is; ``run`` is empty for one of this run."""
+    return Done(
+        Earlier(effect.position, run),
+        effect.step,
+        effect.name,
+        effect.label,
+        tool="",
+        input=NULL,
+        outcome=Outcome.DONE,
+        record=None,
+        can_be_undone=effect.can_be_undone and not run,
+        child=effect.child,
+    )
+
+
 def _happened(state: RunState, effect: Attempt) -> bool:
-    there = effect.outcome in MAY_HAVE_HAPPENED and not effect.undone and not effect.child
+    there = effect.outcome in MAY_HAVE_HAPPENED and not effect.undone
     return there and not state.repeated(effect)
 
 
@@ -100,14 +138,42 @@ def _done(begun: Begun, effect: Attempt, record: Record | None, run: str) -> Don
     )
 
 
+class Tree(Struct, frozen=True):
+    """A background run and the runs below it: what they have done, and whether one still works.
+
+    ``created`` is how the background run began; None if it was purged.
+    """
+
+    effects: list[Done]
+    alive: bool = False
+    can_be_undone: bool = False
+    created: e.RunCreated | None = None
+
+    @property
+    def counts(self) -> bool:
+        """True if another one like it may do again what it did or still does."""
+        return bool(self.effects) or self.alive or self.created is None
+
+    @property
+    def words(self) -> str:
+        """The effects in words: the first of them, and the number of the others."""
+        names = [
+            one.label if one.outcome is Outcome.DONE else f"{one.label} (perhaps)"
+            for one in self.effects
+        ]
+        more = len(names) - NAMED
+        return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 class Lineage:
     """One run's line. ``gone`` is a run of it without which a fork can only be ended."""
 
-    __slots__ = ("_done", "_journal", "_repeating", "gone")
+    __slots__ = ("_below", "_done", "_journal", "_repeating", "gone")
 
     def __init__(self, journal: RunJournal) -> None:
         self._journal = journal
         self._done: list[Done] | None = None  # effects of the runs before a fork, once read
+        self._below: dict[str, tuple[RunState, list[Done]]] = {}  # background runs that were read
         self._repeating: set[Earlier] = set()  # effects that a step at work may take over
         self.gone = ""
 
@@ -121,13 +187,53 @@ class Lineage:
             self.gone = gone.journal
 
     async def done(self) -> list[Done]:
-        """Return the effects of runs before a fork that it has not asked for; oldest first."""
+        """Return the effects of runs before a fork that it has not asked for; oldest first.
+
+        Their spawns are among them.
+        """
         if not self._journal.state.fork_of:
             return []
         if self._done is None:
             self._done = await _read_line(self._journal)
         left = self._journal.history.left_over
         return [found for found in self._done if not found.inherited or found.step in left]
+
+    async def tree_of(self, spawn: Done) -> Tree:
+        """Read what the background run of a spawn has done, and what the runs below it have."""
+        effects: list[Done] = []
+        alive = can_be_undone = False
+        waiting = [spawn.child]
+        try:
+            created = (await self._journal.client.read(spawn.child, limit=1))[0].event
+            while waiting:
+                state, found = await self._read_once(waiting.pop(0))
+                effects += found
+                alive |= state.alive
+                undoable = (x.can_be_undone and not x.child for x in state.effects.values())
+                can_be_undone |= any(undoable)
+                waiting += state.children
+        except JournalNotFound:
+            return Tree([])
+        assert isinstance(created, e.RunCreated)
+        return Tree(effects, alive, can_be_undone, created)
+
+    async def done_below(self, spawns: Iterable[Done]) -> list[Done]:
+        """Return what the background runs of these spawns have done."""
+        return [
+            replace(one, step=spawn.step, label=f"{one.label} ({spawn.label})", child=spawn.child)
+            for spawn in spawns
+            for one in (await self.tree_of(spawn)).effects
+        ]
+
+    async def _read_once(self, run: str) -> tuple[RunState, list[Done]]:
+        """Read a run as it stands now, and not again until it has changed."""
+        client = self._journal.client
+        head = (await client.row(run)).head
+        known = self._below.get(run)
+        if known is None or known[0].head != head:
+            state, effects, _ = await _read_run(client, run, cut=0)
+            self._below[run] = known = (state, effects)
+        return known
 
     @property
     def repeating(self) -> frozenset[Earlier]:
@@ -150,6 +256,11 @@ async def _read_line(journal: RunJournal) -> list[Done]:
     run, cut = state.fork_of, state.fork_at
     while run:
         there, effects, snapshot = await _read_run(journal.client, run, cut)
+        effects += [
+            replace(spawn_of(effect, run), inherited=effect.position < cut)
+            for effect in there.effects.values()
+            if effect.child and effect.position > snapshot and not effect.undone
+        ]
         found = [*effects, *found]
         if snapshot:  # what came before it is in the state that the fork began from
             break
@@ -170,7 +281,7 @@ async def _read_run(journals: Journals, run: str, cut: int) -> tuple[RunState, l
     effects = [
         _done(heard.begun(effect.position), effect, heard.outcomes.get(effect.position), run)
         for effect in state.effects.values()
-        if effect.position > snapshot and _happened(state, effect)
+        if effect.position > snapshot and not effect.child and _happened(state, effect)
     ]
 
     def is_inherited(one: Done) -> bool:

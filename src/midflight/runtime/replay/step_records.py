@@ -46,6 +46,7 @@ class Moment(Struct, frozen=True, gc=False):
 
     at: float
     heard: float
+    position: int
 
 
 class Answered(Struct, frozen=True):

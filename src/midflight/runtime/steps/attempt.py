@@ -28,7 +28,8 @@ from midflight.runtime.steps.budget import tell_if_uncounted
 from midflight.runtime.steps.preconditions import permitted
 from midflight.runtime.steps.side_calls import fingerprint
 from midflight.runtime.steps.speech import NOTHING
-from midflight.runtime.steps.step import LeftBehind, Step, end_wait, record, recorded
+from midflight.runtime.steps.step import LeftBehind, NotReserved, Step
+from midflight.runtime.steps.step_end import end_wait, record, recorded
 from midflight.runtime.steps.step_recovery import back_off, tell_of_doubt, tries_left, wait_out
 from midflight.tools.base import NotDone
 
@@ -39,7 +40,10 @@ async def perform(step: Step, left: Ending | None = None) -> None:
     ``left`` is how its tool ended where that had to be left behind, in another task.
     """
     try:
-        result = await _done(step, left)
+        try:
+            result = await _done(step, left)
+        except NotReserved as failed:
+            result = await record(step, NULL, str(failed), cause=failed.__cause__)
         step.hear()
     except LeftBehind as behind:
         step.host.tasks.begin(perform, step, behind.ending)
@@ -191,6 +195,7 @@ async def _begin(step: Step) -> int | None:
     await step.may_start()
     if _needs_permission(step) and not await permitted(step):
         return None
+    _ = step.reserved  # of arguments that a person may have edited; it may fail, a decision may not
     written = await host.journal.decide(partial(_start_events, step))
     if not written:
         return None

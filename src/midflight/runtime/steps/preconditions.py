@@ -21,7 +21,8 @@ from midflight.kernel.state import RunState
 from midflight.runtime import foreign, values
 from midflight.runtime.replay import cursor
 from midflight.runtime.replay.step_records import Answered
-from midflight.runtime.steps.step import Step, record
+from midflight.runtime.steps.step import Step
+from midflight.runtime.steps.step_end import record
 from midflight.tools.fitting import fitting
 from midflight.tools.secret import edited_beside, hide
 

@@ -27,10 +27,11 @@ from midflight.kernel.state import Attempt
 from midflight.runtime import values
 from midflight.runtime.host import Host
 from midflight.runtime.questions import call_in_words, choice_of
-from midflight.runtime.replay.lineage import Done, own
+from midflight.runtime.replay.lineage import Done, own, own_spawns
 from midflight.runtime.replay.staleness import TAKE_OVER
 from midflight.runtime.replay.step_records import Answered
-from midflight.runtime.steps.step import Step, record
+from midflight.runtime.steps.step import Step
+from midflight.runtime.steps.step_end import record
 from midflight.runtime.steps.undo import undo_now
 
 ALL: Final = " all"  # behind either: the answer also counts for all that come after it
@@ -66,14 +67,22 @@ async def _the_same(step: Step) -> Done | None:
     candidates = [
         *(found for left in history.left_over for found in own(host.journal, left)),
         *await host.lineage.done(),
+        *await host.lineage.done_below(await spawns_before(host)),
     ]
     same = [found for found in candidates if found.is_same(step)]
     if name in history.questions:
-        about = _about(host, history.questions[name])
+        about = about_effect(host, history.questions[name])
         return next((found for found in same if found.place == about), None)
-    asked_about = {*host.lineage.repeating, *_decided(host)}
+    asked_about = {*host.lineage.repeating, *decided(host)}
     left = [one for one in same if one.place not in asked_about and not _counts(host, one)]
     return min(left, key=lambda found: found.step != step.identity, default=None)
+
+
+async def spawns_before(host: Host) -> list[Done]:
+    """Return the spawns that the function has not asked for, of this run and of a fork's line."""
+    mine = own_spawns(host.journal, list(host.history.left_over))
+    before = [found for found in await host.lineage.done() if not found.tool]
+    return [found for found in (*mine, *before) if not _counts(host, found)]
 
 
 def _counts(host: Host, found: Done) -> bool:
@@ -82,12 +91,12 @@ def _counts(host: Host, found: Done) -> bool:
     return by is not None and by not in host.history.left_over
 
 
-def _decided(host: Host) -> dict[Earlier, str]:
+def decided(host: Host) -> dict[Earlier, str]:
     """Effects that a person was asked about since the code or the brief changed, and the answer."""
     history = host.history
     since = max(history.redirected_at, history.stale_question or 0)
     return {
-        _about(host, question): str(values.decode(answer.payload))
+        about_effect(host, question): str(values.decode(answer.payload))
         for question, asked in history.asked.items()
         if asked.kind == REPEAT
         and question > since
@@ -96,7 +105,8 @@ def _decided(host: Host) -> dict[Earlier, str]:
     }
 
 
-def _about(host: Host, question: int) -> Earlier:
+def about_effect(host: Host, question: int) -> Earlier:
+    """Return the effect that a question of this kind is about."""
     schema = msgspec.json.decode(host.history.asked[question].schema)
     return msgspec.convert(schema["x-about"], Earlier)
 
@@ -140,9 +150,15 @@ def _known_choice(step: Step, found: Done) -> str:
     host = step.host
     if found.outcome is not Outcome.DONE or not found.is_surely_same(step):
         return ""
-    if not found.place.run and found.step in host.history.entry.counting:
+    mine = not found.place.run or found.child
+    if mine and found.step in host.history.entry.counting:
         return TAKE_OVER
-    return next((said for said in reversed(_decided(host).values()) if said.endswith(ALL)), "")
+    return for_all(host)
+
+
+def for_all(host: Host) -> str:
+    """Return a person's last choice that was for all of them; empty if there is none."""
+    return next((said for said in reversed(decided(host).values()) if said.endswith(ALL)), "")
 
 
 def _question(step: Step, found: Done) -> str:

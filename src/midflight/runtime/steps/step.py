@@ -15,13 +15,11 @@ from typing import Any, Final
 import anyio
 from msgspec import Raw
 
-from midflight.errors import StepFailed
 from midflight.kernel import events as e
-from midflight.kernel.facts import record as accepted
-from midflight.kernel.phases import Effect, Phase
-from midflight.kernel.record import NULL, Earlier, Event, Usage
-from midflight.kernel.state import RunState
+from midflight.kernel.phases import Effect
+from midflight.kernel.record import NULL, Usage
 from midflight.run import Redirected
+from midflight.runtime import foreign
 from midflight.runtime.host import Host
 from midflight.runtime.replay.staleness import Guards
 from midflight.runtime.replay.step_records import Answered
@@ -53,11 +51,15 @@ class LeftBehind(Exception):
         super().__init__("left behind")
 
 
+class NotReserved(Exception):
+    """Raised when a tool's ``reserves`` has raised something: the step has failed."""
+
+
 class Step:
     """A step that is being done."""
 
     __slots__ = (
-        "_before", "_questions", "_refreshing", "_since", "args", "asked", "asking",
+        "_before", "_questions", "_refreshing", "_reserved", "_since", "args", "asked", "asking",
         "attempt", "begins_at", "call", "course", "future", "given", "guards", "host",
         "identity", "idle", "intact", "kwargs", "name", "resting", "speech", "tool",
         "unwanted", "wait_at_least", "wanted",
@@ -94,6 +96,7 @@ class Step:
         self.speech = Speech(host, self)
         self._before = host.history.records.get(identity)  # of an earlier course, if at all
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
+        self._reserved: tuple[Raw, Usage] | None = None  # and the arguments that it is for
         self.unwanted = False
         self.intact: Mapping[str, str] = {}  # how guards looked just before it began
         self.resting = True  # neither in the tool nor writing down how it ended
@@ -105,7 +108,12 @@ class Step:
     @property
     def label(self) -> str:
         """The words that a person has for this one, with its arguments as they are now."""
-        return label_of(self.tool, self.name, self.args, self.kwargs)
+        of_it = partial(label_of, self.tool, self.name, self.args, self.kwargs)
+        try:
+            made = foreign.answered(of_it)
+        except Exception:  # noqa: BLE001 - a label that cannot be made must not fail the step
+            made = of_it(declared=False)
+        return foreign.text(made)
 
     @property
     def shown(self) -> Raw:
@@ -119,12 +127,19 @@ class Step:
 
     @property
     def reserved(self) -> Usage:
-        """The amount that it may spend, as its tool says."""
-        if self.tool.reserves is None:
+        """The amount that it may spend, as its tool says; asked once for the same arguments."""
+        reserves = self.tool.reserves
+        if reserves is None:
             return NOTHING
-        usage = self.tool.reserves(*self.args, **self.kwargs)
-        check_usage(usage, f"reserves= of {self.tool.name}")
-        return usage
+        if self._reserved is None or self._reserved[0] is not self.given:
+            what = f"reserves= of {self.tool.name}"
+            try:
+                usage = foreign.answered(partial(reserves, *self.args, **self.kwargs))
+            except Exception as error:
+                raise NotReserved(f"{what} failed: {foreign.words(error)}") from error
+            check_usage(usage, what)
+            self._reserved = self.given, usage
+        return self._reserved[1]
 
     def rest(self) -> None:
         """Come to rest, where others may wait for that: a pause, a cancel."""
@@ -236,6 +251,7 @@ class Step:
                 host.signals.raise_if_told(self.course)
             if self.unwanted:
                 raise NotWaitedFor
+            _ = self.reserved  # others count it from here on, and must not fail for it
             if await within_caps(host, self):
                 return
 
@@ -317,72 +333,3 @@ class Step:
         if ending.left and not apart:
             raise LeftBehind(ending)
         return ending
-
-
-async def end_wait(step: Step) -> None:
-    """Something happens in a run that waits for a person: it does not only wait any more."""
-    journal = step.host.journal
-    if journal.busy or journal.state.phase is Phase.WAITING:
-        await journal.decide(journal.wait_over)
-
-
-async def record(
-    step: Step,
-    result: Raw,
-    error: str,
-    *,
-    cause: BaseException | None = None,
-    earlier: Earlier | None = None,
-) -> Raw:
-    """Write down how the step ended; raises if that is a failure.
-
-    ``cause`` is what the tool raised: it is not on record, but a traceback shows where it was. A
-    failure does not outdo what was told of the step meanwhile: then that is given. ``earlier`` is
-    the effect whose result it has taken over.
-    """
-    settled = e.StepSettled(
-        epoch=step.host.journal.epoch,
-        step=step.identity,
-        name=step.name,
-        result=result,
-        error=error,
-        earlier=earlier,
-        tool="" if step.tool.effect is Effect.MODEL else step.tool.name,
-        input=NULL if step.tool.effect is Effect.MODEL else step.shown,
-    )
-    await end_wait(step)  # or the run would not take it
-    journal = step.host.journal
-    if error:
-        written = await journal.decide(partial(_failed, step, settled))
-    else:
-        written = await journal.settle(settled)
-    step.rest_unheard()
-    if error and step.told and not written:
-        journal.stir()
-        return await recorded(step, NULL)
-    if not written:
-        journal.stir()
-        await step.may_start()  # the run is not ours any more, or at rest: says which
-    else:
-        step.host.history.learn(written[-1].at)
-    if error:
-        raise StepFailed(step.name, error) from cause
-    return result
-
-
-def _failed(step: Step, settled: e.StepSettled, state: RunState) -> tuple[Event, ...]:
-    return () if step.told else accepted(state, settled)
-
-
-async def recorded(step: Step, result: Raw) -> Raw:
-    """Give what is on record."""
-    known = step.host.history.records.get(step.identity)
-    if known is None:  # the run is not ours any more, and somebody else knew already
-        return result
-    step.host.history.learn(known.at)
-    if known.error:
-        raise StepFailed(step.name, known.error)
-    if known.blob is None:
-        return known.result
-    step.host.journal.stir()  # it rests, and the blob may take long
-    return await step.host.journal.raw(known)

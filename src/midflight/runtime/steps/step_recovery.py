@@ -37,7 +37,8 @@ from midflight.runtime.replay.step_records import Begun
 from midflight.runtime.run_journal import Choose
 from midflight.runtime.steps.bounds import Aborted, Raised, Returned
 from midflight.runtime.steps.side_calls import helper
-from midflight.runtime.steps.step import Step, record
+from midflight.runtime.steps.step import Step
+from midflight.runtime.steps.step_end import record
 from midflight.runtime.steps.tool_call import Call
 from midflight.tools.base import Done, EffectRecord, NotDone, Tool, Unclear
 from midflight.tools.secret import from_stored
