@@ -44,7 +44,7 @@ def ways_to_the_store(path: Path) -> list[str]:
 
 
 def impatient_writes(source: str) -> list[str]:
-    """What writes to a store by whatever name: only the client and the run's journal may be asked to.
+    """Return writes to a store by whatever name: only the client and the journal may be asked to.
 
     A list has ``append`` too, but nobody awaits it.
     """

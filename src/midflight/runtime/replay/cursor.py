@@ -136,6 +136,10 @@ class Cursor(History):
         """True if there is a redirect that the function has still to be told."""
         return self.entry.told < len(self.entry.redirects)
 
+    def count_call(self) -> None:
+        """The function makes one more call."""
+        self.calls += 1
+
     def redirect_due(self, waiting: Collection[str]) -> bool:
         """Return whether the function has come to where the next redirect was told."""
         if not self.entry.tells:

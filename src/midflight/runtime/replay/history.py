@@ -346,10 +346,6 @@ class History:
         self._occurrences.clear()
         self._free.clear()
 
-    def count_call(self) -> None:
-        """The function makes one more call."""
-        self.calls += 1
-
     def child_ended(self, child: str, at: float, outcome: str) -> None:
         """Note the end of a child of the run that this one was forked from."""
         self.children_ended[child] = (at, outcome)

@@ -49,7 +49,8 @@ class Speech:
     def begin(self) -> Speech:
         """A new attempt speaks from the beginning."""
         self.usage = NOTHING
-        self._host.in_flight.speak(None)
+        if self._host.in_flight.last_words is not None:
+            self._host.in_flight.speak(None)
         self._pending.clear()
         self._unsaid, self._voice = "", None
         alarms = self._host.alarms
