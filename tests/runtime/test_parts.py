@@ -10,6 +10,7 @@ import pytest
 from midflight.inputs import new_id, steady
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
+from midflight.kernel.record import Earlier
 from midflight.kernel.state import RunState
 from midflight.run import Redirected, Stopped
 from midflight.runtime.in_flight import InFlight, LastWords, Waiting
@@ -110,7 +111,7 @@ async def test_a_notice_is_given_once_for_each_kind(parts: Parts) -> None:
 
 
 async def test_no_two_steps_may_take_the_same_effect_over(parts: Parts) -> None:
-    lineage, place = Lineage(parts.journal), e.Earlier(3)
+    lineage, place = Lineage(parts.journal), Earlier(3)
 
     with lineage.repeats(place):
         assert place in lineage.repeating
