@@ -254,7 +254,7 @@ SERVER_MUTANTS = (
     Mutant(
         "server: a flood of refusals is a few records",
         SERVER + "auditing.py",
-        "        if refused and not self._floods.admits(source):\n",
+        "        if refused and not floods.admits(source):\n",
         "        if False:\n",
         AUDIT,
     ),

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from cli.scene import Scene
 from midflight.audit.chain import Checker, Head, Link, linked
-from midflight.audit.flood import COUNTED_MAX, EACH, OTHERS, SOURCES_MAX, WINDOW_S, Flood
+from midflight.audit.flood import COUNTED_MAX, EACH, IN_ALL, OTHERS, SOURCES_MAX, WINDOW_S, Flood
 from midflight.audit.visit import Visit, visiting
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError, StoreFull
@@ -259,7 +259,9 @@ POSTS: dict[str, dict[str, Any]] = {
 @asynccontextmanager
 async def house(driving: Open, **more: Any) -> AsyncIterator[tuple[Control, House, Since]]:
     async with driving(works) as control, opened(control, [works], **more) as there:
-        there.app.state.records._floods._each = 1_000  # every refusal, for these tests
+        records = there.app.state.records
+        for floods in (records._floods, records._floods_of_callers):
+            floods._each = 1_000  # every refusal, for these tests
         since = Since(control.store)
         yield control, there, since
 
@@ -575,6 +577,25 @@ async def test_a_flood_does_not_hide_what_others_do(driving: Open) -> None:
             await since()
             await carl.post(f"/v1/runs/{run}/pause", json={})
         assert [(r["action"], r["by"]) for r in await since()] == [("pause", "the-controller")]
+
+
+async def test_strangers_of_many_addresses_do_not_hide_what_a_caller_was_refused(
+    driving: Open,
+) -> None:
+    async with driving(works) as control, opened(control, [works]) as there:
+        await there.app.state.records.tend()
+        since = Since(control.store)
+        await since()
+        for number in range(20):
+            away = httpx.ASGITransport(there.app, client=(f"10.0.0.{number}", 1))
+            async with httpx.AsyncClient(transport=away, base_url=there.url) as stranger:
+                for _ in range(EACH):
+                    await stranger.post("/v1/runs/r-1/cancel", json={})
+        assert len(await since()) == IN_ALL
+        async with there.client() as carl:
+            refused = await carl.post("/v1/runs/r-1/cancel", content=b"x")
+        assert refused.status_code == 415
+        assert [(r["by"], r["outcome"]) for r in await since()] == [("the-controller", "refused")]
 
 
 async def test_a_callers_refusals_are_bounded_too(driving: Open) -> None:

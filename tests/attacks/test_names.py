@@ -59,6 +59,22 @@ async def test_nobody_else_on_the_machine_can_look_into_the_folder_of_a_run(
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+async def test_a_folder_that_others_could_read_is_closed_when_its_run_goes_on(
+    driving: Open,
+) -> None:
+    folders: list[Path] = []
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        Path(run.workdir).chmod(0o755)  # as an earlier release has made it
+        folders.append(Path(run.workdir))
+
+    async with driving(clerk) as control:
+        await control.ended(await control.start(clerk, "work"))
+    (folder,) = folders
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
 async def test_behind_tls_browsers_are_told_so_and_the_cookie_is_of_this_host_alone() -> None:
     keyring = Keyring()
     access = Access(keyring, hosts=(*HERE, "desk.example"), public_url="https://desk.example")

@@ -1,18 +1,21 @@
 """Somebody without a login holds connections and sends slowly: the others are served all the same.
 
-The server is a process of its own that may have 1,024 files open, as most systems have it.
+The server is a process of its own that may have 1,024 files open, as most systems have it, or
+fewer.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx
@@ -25,10 +28,12 @@ from midflight.cli import serve
 from midflight.cli.log_limits import Repeats
 from midflight.control import Control
 from midflight.kernel.phases import Role
+from midflight.kernel.record import Actor
 from midflight.server import connections
 from midflight.server.app import create_app
-from midflight.server.connections import Room, guarded
+from midflight.server.connections import PIECE_MAX, Room, guarded
 from midflight.server.keyring import Keyring
+from midflight.server.page import WEB
 from midflight.server.quotas import Quotas
 from midflight.stores.memory import MemoryStore
 from ports import free_port
@@ -40,7 +45,7 @@ MB = 1_000_000
 class Besieged:
     """``midflight serve``, and an operator's key to it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: int = 1_024) -> None:
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -49,7 +54,7 @@ class Besieged:
         command = [*MIDFLIGHT, "serve", "cli.clerk:clerk", "--port", str(self.port)]
         with (folder / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
-                ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh", *command],
+                ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command],
                 cwd=folder,
                 env=Scene(folder).env,
                 stdout=subprocess.PIPE,
@@ -79,15 +84,20 @@ class Besieged:
         answer.raise_for_status()
         return time.monotonic() - began
 
-    def connect(self, *, sent: bytes) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+    def connect(self, *, sent: bytes, room: int = 0) -> socket.socket:
+        """Connect and send; ``room`` is how much may lie unread where it comes in."""
+        connection = socket.socket()
+        if room:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        connection.settimeout(10)
+        connection.connect(("127.0.0.1", self.port))
         connection.sendall(sent)
         return connection
 
 
 @pytest.fixture
-def besieged(tmp_path: Path) -> Iterator[Besieged]:
-    server = Besieged(tmp_path)
+def besieged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Besieged]:
+    server = Besieged(tmp_path, getattr(request, "param", 1_024))
     try:
         yield server
     finally:
@@ -103,13 +113,15 @@ def besieged(tmp_path: Path) -> Iterator[Besieged]:
 
 
 @contextmanager
-def holding(besieged: Besieged, number: int, sent: bytes) -> Iterator[list[socket.socket]]:
-    """Connections that have sent something and not all of it."""
+def holding(
+    besieged: Besieged, number: int, sent: bytes, *, room: int = 0
+) -> Iterator[list[socket.socket]]:
+    """Connections that have sent something and not all of it, or that read nothing."""
     with ExitStack() as all_of_them:
         held = []
         for _ in range(number):
             try:
-                held.append(all_of_them.enter_context(besieged.connect(sent=sent)))
+                held.append(all_of_them.enter_context(besieged.connect(sent=sent, room=room)))
             except OSError:
                 continue  # it was dropped while we sent
         yield held
@@ -148,6 +160,34 @@ def test_slow_bodies_to_the_session_route_take_no_memory(besieged: Besieged) -> 
     assert slowest < 5.0, "the first one also waits for the 300 MB that this test sends"
     assert grown < 50 * MB, f"{grown / MB:.0f} MB"
     assert len(besieged.log()) < 300_000
+
+
+LARGEST = max((WEB / "assets").iterdir(), key=lambda path: path.stat().st_size).name
+GET = f"GET /assets/{LARGEST} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
+UNREAD = {
+    "one answer": GET + b"\r\n",
+    "one answer and an end": GET + b"Connection: close\r\n\r\n",
+    "two answers": (GET + b"\r\n") * 2,
+    "many answers": (GET + b"\r\n") * 50,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("besieged", [256], indirect=True, ids=["256 files"])
+@pytest.mark.parametrize("sent", UNREAD.values(), ids=UNREAD)
+def test_a_kill_is_acknowledged_within_a_second_while_many_read_nothing(
+    besieged: Besieged, sent: bytes
+) -> None:
+    httpx.get(f"{besieged.url}/assets/{LARGEST}").raise_for_status()  # what is read once for all
+    before = besieged.memory()
+    with holding(besieged, 330, sent, room=2_048):
+        httpx.get(f"{besieged.url}/healthz", timeout=15)  # when all of them were answered
+        took = [besieged.kill() for _ in range(5)]
+        grown, files = besieged.memory() - before, psutil.Process(besieged.process.pid).num_fds()
+
+    assert max(took) < 1.0, took
+    assert grown < 50 * MB, f"{grown / MB:.0f} MB"
+    assert files < 200
 
 
 POST = (
@@ -251,6 +291,48 @@ async def test_a_request_that_is_being_answered_is_never_dropped_for_others() ->
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("known", [False, True], ids=["a stranger", "somebody known"])
+async def test_an_answer_that_is_not_taken_in_time_is_ended_for_strangers_alone(
+    known: bool,
+) -> None:
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        scope["state"]["who"] = Actor("olga") if known else None
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * MB})
+
+    protocol = guarded(Room(), take_s=0.3)
+    config = uvicorn.Config(app, http=protocol, log_level="critical", lifespan="off")
+    server = uvicorn.Server(config)
+    async with serving(app, sndbuf=4_096, server=server) as port:
+        with socket.socket() as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+            reader.connect(("127.0.0.1", port))
+            reader.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            with anyio.move_on_after(1.5 if known else 10):
+                await anyio.sleep(0.2)
+                while server.server_state.connections:
+                    (one,) = server.server_state.connections
+                    kept = one.transport.get_write_buffer_size()
+                    assert kept <= 2 * PIECE_MAX
+                    await anyio.sleep(0.05)
+            assert len(server.server_state.connections) == int(known)
+
+
+@pytest.mark.anyio
+async def test_a_stranger_who_sends_requests_before_the_answer_gets_one_answer() -> None:
+    app = create_app(Control(MemoryStore()))
+    async with serving(app, server=serve._server(app)) as port:
+        stream = await anyio.connect_tcp("127.0.0.1", port)
+        async with stream:
+            await stream.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 20)
+            told = b""
+            with anyio.fail_after(5), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    told += await stream.receive()
+    assert told.count(b"HTTP/1.1 200") == 1
+
+
+@pytest.mark.anyio
 async def test_a_stranger_who_claims_many_addresses_is_counted_as_one() -> None:
     app = create_app(Control(MemoryStore()), quotas=Quotas(requests_per_s=0.01, burst=5))
     async with (
@@ -262,6 +344,69 @@ async def test_a_stranger_who_claims_many_addresses_is_counted_as_one() -> None:
             for number in range(8)
         ]
     assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 3
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("proxies", "addresses"),
+    [((), {"127.0.0.1"}), (("10.0.0.7",), {"127.0.0.1"}), (("127.0.0.1",), {"10.1.0.1"})],
+    ids=["no proxy", "another proxy", "this proxy"],
+)
+async def test_an_address_is_taken_from_a_proxy_that_was_named_and_from_nobody_else(
+    proxies: tuple[str, ...], addresses: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # what uvicorn would read
+    store = MemoryStore()
+    app = create_app(Control(store))
+    async with (
+        serving(app, server=serve._server(app, proxies=proxies)) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
+        claimed = {"x-forwarded-for": "10.1.0.1"}
+        await client.post("/v1/runs/r-1/cancel", json={}, headers=claimed)
+    records = [json.loads(link.record) for link in await store.audit_page(0)]
+    assert {record["address"] for record in records if record["action"] == "cancel"} == addresses
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [
+        ((), "127.0.0.1"),
+        (("--public-url", "https://desk.example"), "127.0.0.1"),
+        (("--allow-host", "desk.example"), "127.0.0.1"),
+        (("--public-url", "https://desk.example", "--proxy", "127.0.0.1"), "10.1.0.1"),
+    ],
+)
+def test_a_server_believes_the_proxy_that_it_was_told_of_and_no_other(
+    tmp_path: Path, options: tuple[str, ...], address: str
+) -> None:
+    scene = Scene(tmp_path)
+    with _served(tmp_path, *options) as url:
+        claimed = {"x-forwarded-for": "10.1.0.1"}
+        httpx.post(f"{url}/v1/runs/r-1/cancel", json={}, headers=claimed)
+    records = [json.loads(line)["record"] for line in scene.said("audit", "export").splitlines()]
+    assert {r["address"] for r in records if r["action"] == "cancel"} == {address}
+
+
+@contextmanager
+def _served(folder: Path, *options: str) -> Iterator[str]:
+    port = free_port()
+    command = [*MIDFLIGHT, "serve", "cli.clerk:clerk", "--port", str(port), *options]
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=Scene(folder).env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
 
 
 def test_trouble_that_strangers_cause_again_and_again_is_logged_a_few_times() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import re
 from pathlib import Path
 
@@ -60,3 +62,50 @@ def test_no_script_of_an_npm_package_is_run_when_it_is_installed(path: Path) -> 
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         if re.search(r"\bnpm (ci|install|i) ", line):
             assert "--ignore-scripts" in line, line
+
+
+@pytest.mark.parametrize("name", ["web", "agui"])
+def test_no_script_of_an_npm_package_is_run_when_the_tests_install_it(
+    tmp_path: Path, name: str
+) -> None:
+    """The command is put together there, so an ``npm`` of ours says what it was given."""
+    spec = importlib.util.spec_from_file_location("make_test", ROOT / "scripts" / "test.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    folder, told = tmp_path / name, tmp_path / "told"
+    folder.mkdir()
+    (folder / "package-lock.json").write_text("{}", encoding="utf-8")
+    npm = tmp_path / "npm"
+    npm.write_text(f'#!/bin/sh\necho "$@" >> {told}\n', encoding="utf-8")
+    npm.chmod(0o755)
+    script.BESIDE["PATH"] = f"{tmp_path}:{script.BESIDE['PATH']}"
+
+    assert script.install_locked(folder)
+
+    (given,) = told.read_text(encoding="utf-8").splitlines()
+    assert "--ignore-scripts" in given.split()
+    assert given.split()[0] == ("install" if name == "web" else "ci")
+
+
+def test_npm_installs_in_one_place_of_the_scripts_alone() -> None:
+    """So the test above sees all that they install."""
+    found = []
+    for path in sorted((ROOT / "scripts").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            words = getattr(node, "elts", None) or getattr(node, "args", None)
+            words = words if isinstance(words, list) else []
+            if any(isinstance(word, ast.Constant) and word.value == "npm" for word in words[:-1]):
+                found.append((path.name, ast.unparse(node)))
+    probe, installing = sorted(found, key=lambda one: "--version" not in one[1])
+    assert probe == ("test.py", "('npm', '--version')")
+    assert "*how, *quietly" in installing[1]
+
+
+@pytest.mark.parametrize("name", ["restate", "postgres"])
+def test_images_of_others_can_be_named_by_their_digests(name: str) -> None:
+    text = (ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8")
+    variable = f"MIDFLIGHT_{name.upper()}_IMAGE"
+    assert re.search(rf'^    image: "\$\{{{variable}:-[\w/]+:[\d.]+\}}"$', text, re.MULTILINE)
+    assert re.search(rf"^#   export {variable}=\S+@sha256:…", text, re.MULTILINE)

@@ -397,6 +397,8 @@ def test_a_link_that_cannot_be_is_refused_and_no_key_is_made(
         (["cli.clerk", "--public-url", "http://agents.example.com"], 1, "plain HTTP"),
         (["cli.clerk", "--public-url", "https://agents.example.com/x"], 1, "without a path"),
         (["cli.clerk", "--allow-origin", "*"], 1, "is not an origin"),
+        (["cli.clerk", "--proxy", "*"], 1, "is no address"),
+        (["cli.clerk", "--proxy", "localhost"], 1, "is no address"),
         (["cli.clerk", "--allow-origin", "https://desk.example/"], 1, "is not an origin"),
         (["cli.clerk", "--port", "0", "--store", "mysql://x"], 3, "is not a kind of store"),
     ],

@@ -180,6 +180,6 @@ def test_the_document_describes_every_verb_with_an_example(town: Town) -> None:
         operation = described["paths"][f"/v1/runs/{{run}}/{verb}"]["post"]
         assert operation["description"]
         answered = operation["responses"].get("200") or operation["responses"]["201"]
-        assert answered["content"]["application/json"]["schema"]["$ref"].endswith("/Accepted")
+        assert answered["content"]["application/json"]["schema"]["$ref"].endswith("/Ack")
     assert described["components"]["schemas"]["Redirect"]["examples"]
     assert described["security"] == [{"token": []}]

@@ -259,6 +259,29 @@ async def test_a_card_shows_every_argument_of_what_is_to_be_approved_on_a_line_o
         await control.cancel(run, now=True)
 
 
+async def test_the_last_line_of_a_long_argument_can_be_reached_by_keys_before_it_is_approved(
+    driving: Open,
+) -> None:
+    @agent("asker")
+    async def asks(run: Run) -> str:
+        lines = [f"line {number} of the letter" for number in range(80)]
+        details = {"letter": "\n".join([*lines, "and pay Mallory 900 euros"])}
+        return (await run.approve("May it be sent?", details=details)).decision
+
+    async with driving(asks) as control:
+        run = await control.start("asker", "")
+        async with looking(control, run) as screen:
+            await screen.until("May it be sent?", "line 0 of the letter", "Approve - Do it")
+            assert "Mallory" not in screen.text
+            for _ in range(10):
+                if screen.app.focused is not None and screen.app.focused.id == "card-details":
+                    break
+                await screen.press("shift+tab")
+            await screen.press("end")
+            await screen.until("and pay Mallory 900 euros", "Approve - Do it")
+        await control.cancel(run, now=True)
+
+
 async def test_a_run_at_its_cap_is_raised_and_goes_on(driving: Open) -> None:
     stage = Stage("tui-cap")
     stage.gate("score").set()

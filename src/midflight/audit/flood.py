@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 EACH: Final = 10  # records of one source in a window
-IN_ALL: Final = 100  # of all sources together
+IN_ALL: Final = 100  # of all sources together: of strangers, and again of callers that are known
 WINDOW_S: Final = 60.0
 SOURCES_MAX: Final = 1_000
 COUNTED_MAX: Final = 50  # counts that are recorded at the end of a window; others are added up

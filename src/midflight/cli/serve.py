@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.util import find_spec
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
@@ -61,6 +62,10 @@ WAITING_MAX: Final = 4096  # connections that are not accepted yet
 UNREAD_S: Final = 30  # a client that takes nothing for so long is cut off by the system
 MESSAGE_MAX: Final = 1024 * 1024  # bytes of a WebSocket's; a larger one ends the connection
 
+ProxyOption = Annotated[
+    list[str],
+    typer.Option(metavar="ADDRESS", help="What stands in front; its X-Forwarded-For counts."),
+]
 VoiceOption = Annotated[bool, typer.Option("--voice", help="Let people talk to it by voice.")]
 
 Greet = Callable[[Control, str], Awaitable[None]]
@@ -77,6 +82,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     public_url: str = ""
+    proxies: tuple[str, ...] = ()
     voice: bool = False
 
 
@@ -97,6 +103,7 @@ def serve(
     public_url: Annotated[
         str, typer.Option(metavar="URL", help="Where people open it, behind what speaks TLS.")
     ] = "",
+    proxy: ProxyOption = [],  # noqa: B006 - read and never changed
     workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
     keys: KeysOption = KEYS,
     drain: Annotated[
@@ -120,6 +127,7 @@ def serve(
             "--allow-host. Nothing was started."
         )
     check_origins(allow_origin)
+    check_proxies(proxy)
     address = store_of(store)
     options = ServeOptions(
         store=address,
@@ -130,6 +138,7 @@ def serve(
         allow_host=tuple(allow_host),
         allow_origin=tuple(allow_origin),
         public_url=public_origin(public_url) if public_url else "",
+        proxies=tuple(proxy),
         voice=voice,
     )
     keyring_at(keys, otherwise="Nothing was started.")
@@ -148,6 +157,18 @@ def check_origins(origins: list[str]) -> None:
                 f"{origin!r} is not an origin as browsers send it: write scheme and host only, "
                 "such as https://desk.example.com. Nothing was started."
             )
+
+
+def check_proxies(addresses: list[str]) -> None:
+    """Refuse a proxy that is not named by its address: a name or ``*`` could be anybody."""
+    for address in addresses:
+        try:
+            ip_network(address)
+        except ValueError:
+            raise InvalidRequest(
+                f"--proxy {address[:80]!r} is no address: give that from which the proxy "
+                "connects, such as 10.0.0.7 or 10.0.0.0/24. Nothing was started."
+            ) from None
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -192,7 +213,7 @@ async def serving(
     ):
         doors = [_voice(control, agents)] if chosen.voice else []
         app = create_app(control, agents=agents, access=access, doors=doors)
-        server = _server(app, behind_a_proxy=bool(chosen.public_url or chosen.allow_host))
+        server = _server(app, proxies=chosen.proxies)
         async with owned_tasks(app.state.records.run), anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with until_told:
@@ -213,7 +234,7 @@ def _voice(control: Control, agents: list[Agent]) -> APIRouter:
     return router(control, agents, offline_engines)
 
 
-def _server(app: FastAPI, *, behind_a_proxy: bool = False) -> uvicorn.Server:
+def _server(app: FastAPI, *, proxies: tuple[str, ...] = ()) -> uvicorn.Server:
     import uvicorn
 
     from midflight.server.accepting import Accepting
@@ -256,7 +277,8 @@ def _server(app: FastAPI, *, behind_a_proxy: bool = False) -> uvicorn.Server:
             log_config=None,
             http=protocol,
             backlog=WAITING_MAX,
-            proxy_headers=behind_a_proxy,  # or a client could say that it is somebody else
+            proxy_headers=bool(proxies),  # or a client could say that it is somebody else
+            forwarded_allow_ips=list(proxies),
             access_log=False,  # it would hold queries, and with them what people wrongly put there
             server_header=False,
             lifespan="off",

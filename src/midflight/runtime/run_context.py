@@ -87,6 +87,7 @@ class RunContext:
     def workdir(self) -> Path:
         """See ``Run.workdir``."""
         self._host.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._host.workdir.chmod(0o700)  # or one of an earlier release stays open to all
         return self._host.workdir
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────

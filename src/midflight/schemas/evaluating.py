@@ -14,14 +14,28 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from midflight.errors import InvalidRequest
-from midflight.schemas.rules import known_part
+from midflight.schemas.rules import LAST, known_part
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 WORK_MAX: Final = 20_000  # keywords applied, of about 0.01 ms each: what may be done on the loop
 WORK_ASIDE_MAX: Final = 400_000  # in a thread, which lets others go on
+ELEMENTS_A_UNIT: Final = 4  # which a keyword looks at, whatever is looked for in them
+COMPARED_A_UNIT: Final = 500  # elements, with each other
 CHARACTERS_A_UNIT: Final = 200  # of what an error repeats, and of what is compared
+
+OF_EACH: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "items",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Keywords that look at every element, also where they ask nothing of it."""
 
 _left: ContextVar[list[int]] = ContextVar("midflight_schema_work_left")
 
@@ -62,7 +76,7 @@ def _counting() -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    rules = dict(Draft202012Validator.VALIDATORS) | {"uniqueItems": _unique}
+    rules = dict(Draft202012Validator.VALIDATORS) | {"uniqueItems": _unique, "not": _not}
     counted = {key: _counted(key, rule) for key, rule in rules.items()}
     return extend(Draft202012Validator, counted)  # type: ignore[no-untyped-call]
 
@@ -90,11 +104,30 @@ def _cost(keyword: str, wanted: Any, instance: Any) -> int:
         return 1 + len(msgspec.json.encode(wanted)) // CHARACTERS_A_UNIT * 4
     if keyword == "uniqueItems":
         return 1 + len(instance) // 8 if isinstance(instance, list) else 1
-    if keyword in {"additionalProperties", "propertyNames"} and isinstance(instance, dict):
-        return 1 + len(instance) // 8
+    if keyword in OF_EACH and isinstance(instance, list | dict):
+        number = len(instance)
+        compared = number * number // COMPARED_A_UNIT if keyword in LAST else 0
+        return 1 + number // ELEMENTS_A_UNIT + compared
     if isinstance(wanted, list | dict):
         return 1 + len(wanted) // 8
     return 1
+
+
+def _not(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Say of ``NOTHING`` what the library says of ``false``."""
+    from jsonschema import ValidationError
+
+    if wanted == {}:
+        yield ValidationError(f"False schema does not allow {instance!r}")
+    else:
+        yield from _usual_not()(validator, wanted, instance, schema)
+
+
+@lru_cache(maxsize=1)
+def _usual_not() -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator.VALIDATORS["not"]
 
 
 def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:

@@ -20,6 +20,8 @@ SIZE_MAX: Final = 64 * 1024
 DEPTH_MAX: Final = 64
 PARTS_MAX: Final = 1_000  # schemas in a schema; each takes about 0.3 ms to check
 PATTERN_MAX: Final = 1_000  # characters
+PATTERNS_MAX: Final = 10_000  # characters of all patterns: compiling them takes 0.2 s at most
+RANGE_COST: Final = 300  # characters that take as long to compile as a range of many characters
 
 NAMING: Final = frozenset(
     {
@@ -93,6 +95,14 @@ VALUES: Final = frozenset(
         "uniqueItems",
     }
 )
+WORDED: Final = frozenset(
+    {"additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"}
+)
+"""Keywords for which the library has words of its own where their schema is ``false``."""
+
+NOTHING: Final[dict[str, Any]] = {"not": {}}
+"""A schema that nothing fits."""
+
 LAST: Final = ("unevaluatedItems", "unevaluatedProperties")
 """Evaluated after the others, which count the work that these do again without being counted."""
 
@@ -123,6 +133,7 @@ def _refusal(why: str) -> InvalidRequest:
 def _check_parts(schema: Any) -> None:
     """Look at everything that is not data, also below keywords that mean nothing."""
     waiting: list[tuple[Any, int, bool]] = [(schema, 0, False)]
+    compiled = 0
     while waiting:
         part, depth, named = waiting.pop()
         if depth > DEPTH_MAX:
@@ -135,6 +146,11 @@ def _check_parts(schema: Any) -> None:
                     waiting.append((value, depth + 1, False))
                 elif key not in DATA and not key.startswith("x-"):
                     _check_keyword(key, value, root=depth == 0)
+                    for pattern in _patterns(key, value):
+                        compiled += _cost_of(pattern)
+                        if compiled > PATTERNS_MAX:
+                            raise _refusal("has patterns that take too long to read")
+                        _check_pattern(pattern)
                     waiting.append((value, depth + 1, key in NAMED))
 
 
@@ -150,11 +166,18 @@ def _check_keyword(key: str, value: Any, *, root: bool) -> None:
         root and isinstance(value, str) and value.removesuffix("#") in DIALECTS
     ):
         raise _refusal(f"is of a dialect that is not known here: {str(value)[:200]!r}")
+
+
+def _patterns(key: str, value: Any) -> list[str]:
     if key == "pattern" and isinstance(value, str):
-        _check_pattern(value)
-    if key == "patternProperties" and isinstance(value, dict):
-        for pattern in value:
-            _check_pattern(pattern)
+        return [value]
+    return list(value) if key == "patternProperties" and isinstance(value, dict) else []
+
+
+def _cost_of(pattern: str) -> int:
+    """Return how long a pattern takes to compile, in characters; ``re`` walks through ranges."""
+    wide = not pattern.isascii() or re.search(r"\\[uUN]", pattern)
+    return len(pattern) + (RANGE_COST * pattern.count("-") if wide else 0)
 
 
 def _check_pattern(pattern: str) -> None:
@@ -170,7 +193,11 @@ def _check_pattern(pattern: str) -> None:
 
 
 def known_part(schema: Any, *, patterns: bool) -> Any:
-    """Return a copy with nothing in it but known keywords; ``patterns`` says if those stay."""
+    """Return a copy with nothing in it but known keywords; ``patterns`` says if those stay.
+
+    Where the library does not say in words of its own what ``false`` forbids, ``NOTHING`` stands
+    for it: that is a keyword, and counted.
+    """
     if not isinstance(schema, dict):
         return schema
     dropped = set()
@@ -184,14 +211,19 @@ def known_part(schema: Any, *, patterns: bool) -> Any:
         if key in dropped:
             continue
         if key in NAMED and isinstance(value, dict):
-            kept[key] = {name: known_part(part, patterns=patterns) for name, part in value.items()}
+            kept[key] = {name: _counted(part, patterns=patterns) for name, part in value.items()}
         elif key in LISTED and isinstance(value, list):
-            kept[key] = [known_part(part, patterns=patterns) for part in value]
+            kept[key] = [_counted(part, patterns=patterns) for part in value]
         elif key in SINGLE:
-            kept[key] = known_part(value, patterns=patterns)
+            part = known_part if key in WORDED else _counted
+            kept[key] = part(value, patterns=patterns)
         elif key in VALUES:
             kept[key] = value
     return kept
+
+
+def _counted(schema: Any, *, patterns: bool) -> Any:
+    return NOTHING if schema is False else known_part(schema, patterns=patterns)
 
 
 def has_patterns(schema: Any) -> bool:

@@ -85,6 +85,7 @@ class Following:
             if not stirred:
                 return
             count += 1
+            self._turn = replace(self._turn, misfits={})  # they were told
             self._story = await self._next_story(count)
             self.in_motion = True
 

@@ -15,6 +15,7 @@ import msgspec
 from ag_ui.core import (
     BaseEvent,
     CustomEvent,
+    Message,
     MessagesSnapshotEvent,
     RunStartedEvent,
     StateDeltaEvent,
@@ -26,17 +27,19 @@ from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel.fold import advance
 from midflight.kernel.front import is_spoken_to
-from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, Said, ThreadState
 from midflight.kernel.timing import needs_driver
 from midflight.run import Agent
+from midflight.server import agui_bounds as bounds
 from midflight.server.agui_events import KEY, Narrator, people_by_snapshot
 from midflight.server.agui_old import CANCELLED, cancelled_words, old_endings
 from midflight.server.agui_resume import Receipt
 from midflight.server.agui_state import ending, is_at_rest, patch, snapshot
 from midflight.stores.base import Delta, LiveWatch, Query
+from midflight.stores.subscription import weight
 
 PROTOCOL: Final = "1.0"
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
@@ -101,6 +104,7 @@ class Story:
         self._run = turn.run
         self._takers: dict[int, str] = {}  # message -> the run that has read it
         self._delivered: dict[tuple[str, int], str] = {}
+        self._left_out: list[str] = []  # what the reader is told about what is not told
 
     @property
     def run(self) -> str:
@@ -136,6 +140,8 @@ class Story:
         cursors = await self._look_back()
         await self._look_at_driver()
         shown, open_still = self._opening()
+        for left_out in self._left_out:
+            yield CustomEvent(name=WARNING, value=left_out)
         yield shown
         yield self._state()
         self._told = True
@@ -163,8 +169,20 @@ class Story:
         """Read the thread and its runs, and give where each of them ended."""
         store, turn = self._control.store, self._turn
         rows = await store.rows(Query(thread=turn.thread, limit=RUNS_SHOWN))
-        runs = [row.journal for row in rows if not row.parent]
-        read = [r for journal in (turn.thread, *runs) for r in await self._read(journal)]
+        runs = [row for row in rows if not row.parent]
+        needed = {turn.run, *(row.journal for row in runs if row.phase not in ENDS)}
+        needed |= {row.journal for row in runs[:1]}
+        read = [r for one in (turn.thread, *needed) if one for r in await self._read(one)]
+        left = bounds.LOOK_BACK_BYTES_MAX
+        for row in runs:
+            if row.journal in needed:
+                continue
+            found = await self._read(row.journal, most=left)
+            left -= sum(map(weight, found))
+            if left < 0:
+                self._left_out.append(bounds.RUNS_LEFT_OUT)
+                break
+            read += found
         self._ahead = {r.journal: r.position for r in read}
         records = [r for r in read if r.position <= turn.since.get(r.journal, r.position)]
         records.sort(key=lambda r: (r.at, r.journal != turn.thread, r.position))
@@ -176,11 +194,17 @@ class Story:
         self._receipts()  # what was delivered before is not told again
         return cursors | {turn.thread: self._talk.head if self._talk is not None else 0}
 
-    async def _read(self, journal: str, after: int = 0) -> list[Recorded]:
+    async def _read(
+        self, journal: str, after: int = 0, *, most: float = float("inf")
+    ) -> list[Recorded]:
+        """Read a journal; no further than where it holds more than ``most`` bytes."""
         found: list[Recorded] = []
         try:
             while page := await self._control.store.read(journal, after=after + len(found)):
                 found += page
+                most -= sum(map(weight, page))
+                if most < 0:
+                    break
         except JournalNotFound:
             pass  # nothing was said here yet
         return found
@@ -409,10 +433,16 @@ class Story:
         held = self._narrator.under_way(living)
         before = list(takewhile(lambda one: one.id not in held, self._narrator.messages))
         again = self._narrator.reopen(held)
-        return MessagesSnapshotEvent(messages=before), [*again, self._messages()] if held else again
+        return self._snapshot(before), [*again, self._messages()] if held else again
 
     def _messages(self) -> BaseEvent:
-        return MessagesSnapshotEvent(messages=self._narrator.messages)
+        return self._snapshot(self._narrator.messages)
+
+    def _snapshot(self, messages: list[Message]) -> BaseEvent:
+        shown = bounds.newest_within(messages, bounds.MESSAGES_BYTES_MAX)
+        if len(shown) < len(messages) and bounds.MESSAGES_LEFT_OUT not in self._left_out:
+            self._left_out.append(bounds.MESSAGES_LEFT_OUT)
+        return MessagesSnapshotEvent(messages=shown)
 
     async def _ending(self) -> BaseEvent:
         front, turn, result = self._front, self._turn, None

@@ -51,7 +51,8 @@ class DoorAudit:
 
     def __init__(self, control: Control, access: Access, clock: Callable[[], float]) -> None:
         self._control, self._access = control, access
-        self._floods = Flood(clock)
+        self._floods = Flood(clock)  # of strangers
+        self._floods_of_callers = Flood(clock)  # or strangers could use up the records of others
 
     async def answered(self, scope: Scope, visit: Visit, status: int, told: dict[str, Any]) -> bool:
         """Record a request that is about to be answered; False if it is only counted."""
@@ -59,7 +60,8 @@ class DoorAudit:
             return True
         refused = status >= 400
         source = f"{visit.by} {visit.address}".strip()
-        if refused and not self._floods.admits(source):
+        floods = self._floods_of_callers if visit.by else self._floods
+        if refused and not floods.admits(source):
             return False
         about = {"method": str(scope["method"]), "status": status}
         asked = deed(
@@ -86,7 +88,8 @@ class DoorAudit:
 
     async def tend(self, *, last: bool = False) -> None:
         """Record changes of keys, and refusals that were counted."""
-        await record_now(self._control.store, *summed_up(self._floods, "http", all_of_them=last))
+        for floods in (self._floods, self._floods_of_callers):
+            await record_now(self._control.store, *summed_up(floods, "http", all_of_them=last))
         await record_counted(self._control, last=last)
         await self._keys()
 

@@ -1,11 +1,17 @@
 """Connections of people who have not shown who they are: how many, and for how long.
 
-A connection is *pending* until a request has come in whole, and again once it is answered. Pending
+A connection is *pending* until a request has come in whole, and again once it is answered. A
+stranger's is also pending while an answer lies there that the stranger does not take. Pending
 connections are bounded in number, for one address and in all. Where the bound is reached the
 oldest pending one is dropped for the new one. So a client that only holds connections loses them,
 and a request that is sent at once, such as a kill, gets through, also from the same address.
 
-A request that is being answered, such as a stream of events, is not pending and never dropped here.
+A request that is being worked on, and an answer to somebody who is known, such as a stream of
+events, are not pending and never dropped here.
+
+Answers are written in pieces, each when the one before was taken, so that one that is not taken
+costs a piece of memory. A stranger who sends a request before the last one is answered is answered
+and hung up on; of somebody who is known it is read when the answer before it was taken.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from typing import Any, Final, Protocol
 
 import h11
 from msgspec import Struct
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from midflight.overriding import override
@@ -24,6 +31,8 @@ from midflight.overriding import override
 HEAD_S: Final = 10.0  # from the first byte of a request to the end of its head
 BODY_S: Final = 20.0  # and from there to the end of its body
 READ_MAX: Final = 16 * 1024  # bytes at once: what is read of strangers is kept for a while
+PIECE_MAX: Final = 16 * 1024  # bytes of an answer that are written at once
+TAKE_S: Final = 20.0  # in which a stranger takes a piece that was written
 FILES_WANTED: Final = 16_384
 LATE: Final = (
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/json\r\n"
@@ -106,18 +115,44 @@ class Pending:
         oldest.drop()
 
 
+class InPieces:
+    """An app whose answers are sent in pieces; the server waits for each to be taken."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the app does."""
+
+        async def cut(message: Message) -> None:
+            body = message.get("body", b"")
+            if message["type"] != "http.response.body" or len(body) <= PIECE_MAX:
+                await send(message)
+                return
+            for start in range(0, len(body), PIECE_MAX):
+                end = start + PIECE_MAX
+                more = message.get("more_body", False) or end < len(body)
+                await send({**message, "body": body[start:end], "more_body": more})
+
+        await self._app(scope, receive, cut)
+
+
 class GuardedProtocol(H11Protocol):
-    """HTTP with deadlines for heads and bodies, and connections that are counted while pending."""
+    """HTTP with deadlines, and connections that are counted while they are pending."""
 
     pending: Pending
     head_s = HEAD_S
     body_s = BODY_S
+    take_s = TAKE_S
 
     def __init__(self, *args: Any, has_request: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.app = InPieces(self.app)
         self._has_request = has_request  # it lies there and will be read at once
         self._deadline: asyncio.TimerHandle | None = None
         self._receives = ""  # "", "head" or "body"
+        self._taking: asyncio.TimerHandle | None = None  # while an answer lies there
+        self._answered = False  # an answer is complete, and it lies there
         self._upgraded = False
 
     @property
@@ -135,6 +170,7 @@ class GuardedProtocol(H11Protocol):
         super().connection_made(transport)
         if hasattr(transport, "max_size"):  # asyncio's own, which reads 256 kB otherwise
             transport.max_size = READ_MAX
+        transport.set_write_buffer_limits(high=0)  # or we would not hear that all was taken
         if not self._has_request:
             self.pending.add(self)
         self._expect("head", self.head_s)
@@ -149,12 +185,38 @@ class GuardedProtocol(H11Protocol):
 
     @override
     def on_response_complete(self) -> None:
-        """Count the connection as pending until the next request is here."""
+        """Count the connection as pending until the next request is here.
+
+        The next one is not looked at before this answer was taken, and a stranger's not at all.
+        """
         self._expect("", 0)
-        if not self.transport.is_closing():
-            self.pending.add(self)
+        self.pending.add(self)
+        if not self._is_known and self.conn.trailing_data[0]:
+            self.transport.close()  # when the answer is taken
+        if self._is_untaken:
+            self._answered = True
+            return
         super().on_response_complete()
         self._look()  # the next request may have come already
+
+    @override
+    def pause_writing(self) -> None:
+        """Give a stranger some time to take what lies there."""
+        super().pause_writing()
+        if not self._is_known:
+            self.pending.ensure(self)
+            self._taking = self.loop.call_later(self.take_s, self.drop)
+
+    @override
+    def resume_writing(self) -> None:
+        """Go on: all that lay there was taken."""
+        super().resume_writing()
+        self._stop_waiting()
+        if self._answered:
+            self._answered = False
+            self.on_response_complete()
+        else:
+            self._look()
 
     @override
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
@@ -162,14 +224,31 @@ class GuardedProtocol(H11Protocol):
         self._upgraded = True
         self._expect("", 0)
         self.pending.discard(self)
+        self.transport.set_write_buffer_limits()
         super().handle_websocket_upgrade(event)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._expect("", 0)
+        self._stop_waiting()
         self.pending.discard(self)
         super().connection_lost(exc)
+
+    @property
+    def _is_known(self) -> bool:
+        """Return whether the door knows who has sent the request that is answered."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.scope["state"].get("who") is not None
+
+    @property
+    def _is_untaken(self) -> bool:
+        return bool(self.transport.get_write_buffer_size())
+
+    def _stop_waiting(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
 
     def _is_between_requests(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
@@ -178,7 +257,7 @@ class GuardedProtocol(H11Protocol):
     def _look(self) -> None:
         if self._upgraded or self.transport.is_closing():
             return
-        if self._is_between_requests():
+        if self._is_between_requests() or (self._is_untaken and not self._is_known):
             self.pending.ensure(self)
         elif not self.cycle.more_body:
             self._expect("", 0)
@@ -200,7 +279,9 @@ class GuardedProtocol(H11Protocol):
         self.transport.close()
 
 
-def guarded(room: Room, *, head_s: float = HEAD_S, body_s: float = BODY_S) -> type[GuardedProtocol]:
+def guarded(
+    room: Room, *, head_s: float = HEAD_S, body_s: float = BODY_S, take_s: float = TAKE_S
+) -> type[GuardedProtocol]:
     """Return the protocol of one server, with pending connections of its own."""
-    own = {"pending": Pending(room), "head_s": head_s, "body_s": body_s}
+    own = {"pending": Pending(room), "head_s": head_s, "body_s": body_s, "take_s": take_s}
     return type("Guarded", (GuardedProtocol,), own)

@@ -116,9 +116,7 @@ class Door:
             await send(message)
 
         try:
-            who = await self._admit(scope, receive)
-            if who is not None:
-                visit.by, visit.role = who.by, str(who.role)
+            who = await self._admit(scope, receive, visit)
             state = scope.setdefault("state", {})
             state["who"], state["still_known"] = who, partial(self._access.still_knows, scope)
             inside = _preflight if is_preflight(scope) else self._app
@@ -134,7 +132,7 @@ class Door:
         finally:
             self._note(scope, who, status, self._clock() - began, quiet=counted)
 
-    async def _admit(self, scope: Scope, receive: Receive) -> Actor | None:
+    async def _admit(self, scope: Scope, receive: Receive, visit: Visit) -> Actor | None:
         headers = Headers(scope=scope)
         try:
             who = self._access.admit(scope, local_path(scope))
@@ -143,6 +141,8 @@ class Door:
             if not await swallow(receive, stranger=True):
                 problem.headers = {**(problem.headers or {}), "connection": "close"}
             raise
+        if who is not None:
+            visit.by, visit.role = who.by, str(who.role)
         self._meter.count_request(who.by if who else f"guest {_client(scope)}")
         length = headers.get("content-length", "0")
         limit = self._body_limit(who)

@@ -77,7 +77,7 @@ async def asset(request: Request, name: str) -> Response:
     if packed and "gzip" in Headers(scope=request.scope).get("accept-encoding", ""):
         headers["content-encoding"] = "gzip"
         return Response(_packed(found), headers=headers, media_type=kind)
-    return Response(found.read_bytes(), headers=headers, media_type=kind)
+    return Response(_plain(found), headers=headers, media_type=kind)
 
 
 @cache
@@ -85,6 +85,12 @@ def _files(folder: Path) -> dict[str, Path]:
     """Return all files of a folder, by the name under which a browser asks for them."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
+
+
+@cache
+def _plain(path: Path) -> bytes:
+    """Return a file's bytes, the same ones for everybody: strangers may take them slowly."""
+    return path.read_bytes()
 
 
 @cache

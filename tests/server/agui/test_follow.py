@@ -75,6 +75,29 @@ async def test_each_story_of_a_followed_thread_has_an_id_of_its_own(driving: Ope
     assert told[-1] is None
 
 
+async def test_that_an_answer_was_not_taken_is_said_once(driving: Open) -> None:
+    async with driving(asker) as control:
+        first = await followed(control, asker, rest_s=0)
+        (interrupt,) = next(e for e in first if e and e.type == "RUN_FINISHED").outcome.interrupts
+        answer = {"interruptId": interrupt.id, "status": "resolved", "payload": {"size": "huge"}}
+        body = {**FOLLOW, "runId": "Y", "messages": [], "resume": [answer]}
+        given = read_input(msgspec.json.encode(body))
+        turn = await take_turn(control, asker, given, ANN)
+        story = Following(control, turn, heartbeat_s=0.05, rest_s=10)
+        ends: list[Any] = []
+        event: Any
+        with anyio.fail_after(10):
+            async for event in story.told():
+                if event and event.type == "RUN_FINISHED":
+                    ends.append(event.outcome.interrupts[0].message)
+                    if len(ends) == 2:
+                        break
+                    await control.send(story.run, "Take your time.", who=Actor("bob"))
+
+    assert "Your answer was not taken" in ends[0]
+    assert "Your answer was not taken" not in ends[1]
+
+
 async def test_a_server_that_leaves_while_nothing_happens_ends_the_stream_without_an_error(
     driving: Open,
 ) -> None:

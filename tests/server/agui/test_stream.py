@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from ag_ui.core import UserMessage
 
 from midflight.control import Control
 from midflight.kernel.events import AttemptStarted, RunFinished
@@ -16,10 +17,12 @@ from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.thread import Said
 from midflight.overriding import override
 from midflight.run import Agent, Run, agent
+from midflight.server import agui_bounds
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
 from midflight.server.agui_stream import STATE_S, Story, Turn
 from midflight.stores.base import Delta
+from midflight.tools.base import tool
 from scenarios.conftest import Open
 from server.agui.agents import biller, order, plain
 
@@ -338,3 +341,54 @@ async def test_a_look_back_makes_no_snapshot_for_each_record(
 
     shown = [event for event in looked if event.type == "MESSAGES_SNAPSHOT"]
     assert (len(shown), made) == (2, 1)  # who has nothing yet is shown the first one in parts
+
+
+@tool(effect="read", name="agui-stream.fetch")
+async def fetch_much() -> str:
+    return "x" * 50_000
+
+
+@agent()
+async def wordy(run: Run) -> None:
+    await run.step("Fetch", fetch_much)
+
+
+async def test_of_a_long_thread_the_newest_is_read_and_sent_and_the_reader_is_told(
+    driving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agui_bounds, "LOOK_BACK_BYTES_MAX", 120_000)
+    monkeypatch.setattr(agui_bounds, "MESSAGES_BYTES_MAX", 80_000)
+    async with driving(wordy) as control:
+        said = []
+        for number in range(6):
+            said.append({"id": f"m{number}", "role": "user", "content": f"{number}" * 1_000})
+            one = await turn(control, wordy, runId=f"X{number}", messages=said)
+            with anyio.fail_after(10):
+                await control.ended(one.run)
+        story = Story(control, await turn(control, wordy, runId="Z"), heartbeat_s=5)
+        with anyio.fail_after(10):
+            events: list[Any] = [event async for event in story.told() if event]
+
+    assert len(story.runs) == 3, "the newest, and two that the bound holds"
+    warned = [event.value for event in events if event.type == "CUSTOM"]
+    assert warned == [agui_bounds.RUNS_LEFT_OUT, agui_bounds.MESSAGES_LEFT_OUT]
+    shown = [event for event in events if event.type == "MESSAGES_SNAPSHOT"]
+    assert len(shown) >= 2
+    for snapshot in shown:
+        assert len(snapshot.model_dump_json()) < 90_000
+        assert snapshot.messages[0].role != "tool"
+        assert "m5" in [message.id for message in snapshot.messages]
+
+
+async def test_a_short_thread_is_told_whole_and_without_a_warning(driving: Open) -> None:
+    async with driving(wordy) as control:
+        first = await turn(control, wordy, **TEA)
+        events = await told(control, first)
+    assert "midflight:warning" not in [getattr(event, "name", "") for event in events]
+
+
+def test_the_newest_message_is_sent_however_large_it_is() -> None:
+    small, large = UserMessage(id="a", content="a"), UserMessage(id="b", content="b" * 1_000)
+    assert agui_bounds.newest_within([small, large], 500) == [large]
+    assert agui_bounds.newest_within([large, small], 500) == [small]
+    assert agui_bounds.newest_within([], 500) == []

@@ -14,7 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Playwright, Request
 
 from midflight.overriding import override
-from page.conftest import CHROMIUM, FLAGS
+from page.conftest import CHROMIUM, DESK, FLAGS, come_in
+from page.glass import Glass
 from page.theatre import Theatre
 from server.agui_uis.screen import ASSISTANT_UI, CLIENT_1, COPILOTKIT, Screen
 
@@ -78,6 +79,20 @@ def chromium(playwright: Playwright) -> Iterator[Browser]:
     opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def known(chromium: Browser, desk: Theatre) -> Any:
+    """The session of who has opened the printed link in our own page."""
+    return come_in(chromium, desk)
+
+
+@pytest.fixture
+def ours(chromium: Browser, desk: Theatre, known: Any) -> Iterator[Glass]:
+    """A tab with our own page."""
+    context = chromium.new_context(storage_state=known, **DESK)
+    yield Glass(context.new_page(), desk.url)
+    context.close()
 
 
 @pytest.fixture(params=UIS)

@@ -176,7 +176,7 @@ class Screen:
         soon(lambda: self.run.get("phase") == phase, phase)
 
     def bar(self, verb: str) -> None:
-        """Press a verb of Midflight's own bar."""
+        """Press a verb as Midflight's own bar does; ``ours`` is the bar itself."""
         self._theatre.post(f"/v1/runs/{self.run['journal']}/{verb}", {})
 
     def somebody_writes(self, text: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from midflight.cli.person import person
+from page.glass import Glass
 from server.agui_uis.cast import STORY
 from server.agui_uis.screen import Screen
 
@@ -86,6 +88,7 @@ def test_a_wrong_answer_brings_the_question_again(screen: Screen) -> None:
     assert answered.value.status == 200
     screen.rests()
     screen.asks("Which size?")
+    screen.asks("Your answer was not taken: ")
     screen.press("large")
     screen.shows("I take it: ann: large")
     screen.rests()
@@ -190,6 +193,30 @@ def test_a_pause_from_our_bar_is_lifted_in_the_interface(screen: Screen) -> None
     screen.shows("The parcel has come.")
     screen.rests()
     expect(screen.questions).to_have_count(0)
+
+
+def test_pause_resume_and_cancel_pressed_in_our_own_page_are_shown(
+    screen: Screen, ours: Glass
+) -> None:
+    screen.say(f"wait {screen.name}-ours")
+    screen.tool("wait_for_delivery")
+    ours.look_at(screen.run["journal"])
+    ours.slots_read("Pause", "Redirect", "Cancel")
+    ours.press(1)
+    ours.says("Paused")
+    resume = screen.page.get_by_role("button", name="Resume")
+    expect(resume).to_be_visible()
+    ours.slots_read("Resume", "Redirect", "Cancel")
+    ours.press(1)
+    ours.says("Running")
+    expect(resume).to_have_count(0)
+    ours.slots_read("Pause", "Redirect", "Cancel")
+    ours.press(3)
+    ours.says("Cancelled")
+    screen.shows_cancelled(by=person())
+    screen.rests()
+    screen.say("price of tea, please")
+    screen.shows("Tea costs 4 euros.")
 
 
 def test_a_cancel_from_our_bar_is_shown_and_the_thread_can_be_used(screen: Screen) -> None:
