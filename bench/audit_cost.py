@@ -17,8 +17,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from midflight.control import Control
-from midflight.stores.base import Committed, Submit
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
+from midflight.stores.protocol import Committed, Submit
 
 
 class WithoutAudit:

@@ -29,9 +29,9 @@ from midflight.inputs import new_id
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Append, Entry
-from midflight.stores.sqlite_file import connect
-from midflight.stores.sqlite_transaction import read_events
+from midflight.stores.protocol import Append, Entry
+from midflight.stores.sqlite.sqlite_file import connect
+from midflight.stores.sqlite.transaction import read_events
 from midflight.tools.base import tool
 from midflight.tools.process import run_process
 from stores.programs import started

@@ -31,11 +31,11 @@ from msgspec import Raw
 from midflight.inputs import new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
-from midflight.stores.base import Append, Entry, Watch
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Append, Entry, Watch
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_file import connect
-from midflight.stores.sqlite_transaction import read_events
+from midflight.stores.sqlite.sqlite_file import connect
+from midflight.stores.sqlite.transaction import read_events
 from stores.backends import postgres_server
 from stores.programs import next_line, start, started
 from stores.runs import Driver, running

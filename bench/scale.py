@@ -36,8 +36,8 @@ from engines.hosts import RestateServer, restate_server
 from midflight.control import Control
 from midflight.engines.restate import RestateEngine
 from midflight.remote import RemoteControl
-from midflight.stores.base import Query
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Query
 from scenarios.ledger import SOCKET, witness
 from stores.backends import postgres_server
 

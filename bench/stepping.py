@@ -13,7 +13,7 @@ from engines import fleet_world
 from midflight.control import Control
 from midflight.kernel.phases import ENDS
 from midflight.run import Agent
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 
 COUNTERS, MANY_STEPS = 50, 100_000  # more than anybody waits for: they are cancelled
 RAW_BYTES = 400

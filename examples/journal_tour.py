@@ -23,7 +23,7 @@ from midflight.kernel.preview import preview
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Actor, Event, Request
 from midflight.kernel.state import RunState
-from midflight.stores.base import Append, Draft, Entry, Store, Submit, View
+from midflight.stores.protocol import Append, Draft, Entry, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
 
 RUN, ANN = "r-tour", Actor(by="ann", channel="terminal")

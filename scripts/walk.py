@@ -36,7 +36,7 @@ from midflight import Client, Run, RunHandle, agent, tool
 from midflight.control import Control
 from midflight.engines import watchdog
 from midflight.kernel.record import Actor
-from midflight.stores import sqlite, sqlite_writer
+from midflight.stores.sqlite import sqlite_news, sqlite_store, sqlite_writer
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.room import RoomSink
 from midflight.voice.seams import FRAME, WIDTH, Chunk, Heard
@@ -68,21 +68,21 @@ class Known(NamedTuple):
 WALKS: Final = {
     "step": Known(
         "a no-op `write` step, from the call of `run.step` until it returns",
-        today=Figures(53, 243, 377, 22),
+        today=Figures(50, 213, 331, 20),
         goal=(28, 110, 170, 8),
     ),
     "cancel": Known(
         "a cancel of a run in a read, from the press until the run has ended",
-        today=Figures(67, 369, 641, 50),
+        today=Figures(62, 351, 614, 49),
         goal=(30, 130, None, None),
     ),
     "message": Known(
         "a message to a thread whose run is at work, until it is known what is done about it",
-        today=Figures(52, 404, 732, 30),
+        today=Figures(48, 403, 687, 30),
     ),
     "wait": Known(
         'a spoken "wait", from the recognised word until the run is paused',
-        today=Figures(80, 398, 724, 45),
+        today=Figures(76, 390, 683, 45),
     ),
 }
 SLACK: Final = 0.02  # of a figure, and
@@ -239,8 +239,8 @@ class Stage:
 
 
 TIMERS: Final = (
-    (sqlite, "POLL_S"),  # looks for what other processes have appended
-    (sqlite, "MIND_S"),  # looks whether the file is still the store
+    (sqlite_news, "POLL_S"),  # looks for what other processes have appended
+    (sqlite_store, "MIND_S"),  # looks whether the file is still the store
     (watchdog, "ASK_S"),  # looks whether the loop turns
     (sqlite_writer, "SLOW_S"),  # a commit that takes longer gives the next ones to a thread
 )
@@ -262,7 +262,7 @@ async def on_stage() -> AsyncIterator[Stage]:
         async with midflight.open(path, agents=[stepper, reader], workdir=folder) as client:
             file = sqlite3.connect(path, isolation_level=None)
             yield Stage(client, file)
-        file.close()  # not before the store: see stores/descriptors.py
+        file.close()  # not before the store: see stores/sqlite/descriptors.py
 
 
 async def step(stage: Stage) -> Walk:

@@ -18,8 +18,8 @@ import midflight
 from midflight.assistant import Profile, assistant
 from midflight.channels import People, Switchboard
 from midflight.models.scripted import ScriptedModel, say
+from midflight.stores.factory import open_store
 from midflight.stores.memory import MemoryStore
-from midflight.stores.opening import open_store
 from midflight.tools.base import Options, Tool
 from stores.runs import running
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from midflight.kernel.record import Actor, Limits, Usage
     from midflight.remote.connecting import connect
     from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, Step, agent
-    from midflight.stores.base import Store
-    from midflight.stores.opening import open_store
+    from midflight.stores.factory import open_store
+    from midflight.stores.protocol import Store
     from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Unclear, tool
     from midflight.tools.progress import emit, spend
     from midflight.tools.secret import Secret
@@ -71,7 +71,7 @@ _PLACES: Final = {
     "SqlRow": "midflight.guards",
     "Step": "midflight.run",
     "StepFailed": "midflight.errors",
-    "Store": "midflight.stores.base",
+    "Store": "midflight.stores.protocol",
     "StoreError": "midflight.errors",
     "ThreadHandle": "midflight.handles",
     "TriageView": "midflight.conversation",
@@ -83,7 +83,7 @@ _PLACES: Final = {
     "emit": "midflight.tools.progress",
     "local": "midflight.control",
     "open": "midflight.client",
-    "open_store": "midflight.stores.opening",
+    "open_store": "midflight.stores.factory",
     "rule_triage": "midflight.conversation",
     "spend": "midflight.tools.progress",
     "tool": "midflight.tools.base",

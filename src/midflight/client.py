@@ -24,7 +24,7 @@ from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor, Limits
 from midflight.run import Agent
-from midflight.stores.base import Killing, Query, Row
+from midflight.stores.protocol import Killing, Query, Row
 
 T = TypeVar("T", default=Any)
 

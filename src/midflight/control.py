@@ -32,7 +32,10 @@ from midflight.overriding import override
 from midflight.run import Agent
 from midflight.runtime.threads.succession import look_after, transact, with_what_follows
 from midflight.schemas import check_answer, check_switch, plain_data
-from midflight.stores.base import (
+from midflight.stores.codec import check_readable
+from midflight.stores.factory import open_store
+from midflight.stores.lookup import end_of, question_at, result_of, without_person
+from midflight.stores.protocol import (
     PAGE,
     RUN_PREFIX,
     THREAD_PREFIX,
@@ -44,9 +47,6 @@ from midflight.stores.base import (
     View,
     Watch,
 )
-from midflight.stores.codec import check_readable
-from midflight.stores.opening import open_store
-from midflight.stores.waiting import end_of, question_at, result_of, without_person
 from midflight.verbs import deliveries
 from midflight.verbs.asides import Asides
 from midflight.verbs.auditing import asked_for, audited, floods_of_callers, submitting, wrote_record

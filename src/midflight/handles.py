@@ -23,8 +23,8 @@ from midflight.kernel.record import Limits
 from midflight.kernel.state import Delivery, RunState
 from midflight.kernel.thread import Todo
 from midflight.overriding import override
-from midflight.stores.base import Query, Row
-from midflight.stores.waiting import Journals, question_at
+from midflight.stores.lookup import Journals, question_at
+from midflight.stores.protocol import Query, Row
 from midflight.verbs.covering import Ack
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line

@@ -13,9 +13,9 @@ import pytest
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.run import Agent
-from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.conftest import failed_drivers
 

@@ -22,7 +22,7 @@ from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, Step, agent
 from midflight.runtime import values
 from midflight.runtime.steps import preconditions
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tools.base import tool
 from scenarios.conftest import Open
 from scenarios.hours import Hours

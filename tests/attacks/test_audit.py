@@ -36,9 +36,9 @@ from midflight.server import agui
 from midflight.server.access import Access
 from midflight.server.auditing import DoorAudit
 from midflight.server.keyring import Keyring
-from midflight.stores.base import Committed, Query, Store, Submit
+from midflight.stores.factory import open_store
 from midflight.stores.memory import MemoryStore
-from midflight.stores.opening import open_store
+from midflight.stores.protocol import Committed, Query, Store, Submit
 from midflight.tasks import owned_tasks
 from scenarios.conftest import Open
 from server.house import House, opened, serving

@@ -22,9 +22,9 @@ from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter, Quotas
 from midflight.server.streaming import Pace, Streams
 from midflight.sheets import RunBook
-from midflight.stores.base import Query, Row
 from midflight.stores.memory import MemoryStore
-from midflight.stores.subscription import READ_FIRST, weight
+from midflight.stores.protocol import Query, Row
+from midflight.stores.watch.subscription import READ_FIRST, weight
 from scenarios.conftest import Open
 from server.house import PATIENT, opened
 

@@ -22,7 +22,7 @@ from midflight.kernel.record import Recorded
 from midflight.kernel.thread import ThreadState
 from midflight.overriding import override
 from midflight.run import Agent
-from midflight.stores.base import PAGE, Query, Row, Store
+from midflight.stores.protocol import PAGE, Query, Row, Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.conftest import failed_drivers
 

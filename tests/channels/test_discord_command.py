@@ -23,8 +23,8 @@ from midflight.cli.main import main
 from midflight.kernel.phases import Role
 from midflight.remote import RemoteControl
 from midflight.server.keyring import Keyring
-from midflight.stores.base import Query
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
+from midflight.stores.protocol import Query
 from scenarios.stories import environment
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(90)]

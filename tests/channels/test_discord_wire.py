@@ -21,7 +21,7 @@ from midflight.inputs import wall_clock
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
 from midflight.run import Run, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tools.base import tool
 from stores.turns import turn_of_another
 

@@ -20,7 +20,7 @@ from midflight.kernel.record import Actor, Limits
 from midflight.models.scripted import call, say
 from midflight.overriding import override
 from midflight.run import Run, agent
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

@@ -11,8 +11,8 @@ from midflight.cli.folders import RunFolders
 from midflight.cli.operate import remove
 from midflight.errors import StoreUnavailable
 from midflight.overriding import override
-from midflight.stores.base import Purged
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Purged
 from stores.runs import ended
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]

@@ -10,9 +10,9 @@ import pytest
 from cli.scene import Scene
 from midflight.control import Control
 from midflight.errors import InvalidRequest
-from midflight.stores.base import Store
+from midflight.stores.factory import open_store
 from midflight.stores.memory import MemoryStore
-from midflight.stores.opening import open_store
+from midflight.stores.protocol import Store
 from stores.runs import OLGA, running, start
 
 QUEUED = 520  # more than a page of any list

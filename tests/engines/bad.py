@@ -13,7 +13,7 @@ from typing import Self
 
 from midflight.engines.local import LocalEngine
 from midflight.run import Agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 
 FORGETS = 3
 

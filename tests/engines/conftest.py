@@ -25,9 +25,9 @@ from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_place import Restate
 from midflight.engines.restate_worker import working
 from midflight.run import Agent
-from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Store
 from ports import free_port
 
 SWEEP_S = 0.05

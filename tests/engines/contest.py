@@ -26,7 +26,7 @@ from engines.bad import FORGETS
 from engines.contested import READY
 from midflight.kernel.phases import LIVE
 from midflight.run import Agent
-from midflight.stores.base import Query, Store
+from midflight.stores.protocol import Query, Store
 from midflight.tasks import owned_tasks
 from scenarios.torture_world import clerk
 

@@ -21,7 +21,7 @@ from typing_extensions import override
 from engines import contested_worker
 from engines.contest import LEAVES_S, Contest
 from engines.hosts import RestateServer
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from ports import free_port
 
 KNOWN_S = 20.0

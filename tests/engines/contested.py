@@ -27,8 +27,8 @@ from typing_extensions import override
 
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
-from midflight.stores.base import Append, Committed, Draft, Store, Submit, View
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Append, Committed, Draft, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from scenarios.torture_world import clerk
 

@@ -16,8 +16,8 @@ import msgspec
 from engines.contest import Contest
 from engines.contested_audit import Contested
 from midflight.control import Control
-from midflight.stores.base import Store
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.ledger import Ledger
 from scenarios.torture_audit import Story, processes_left, tree

@@ -18,7 +18,7 @@ from midflight.control import Control
 from midflight.kernel.phases import Role
 from midflight.remote import RemoteControl
 from midflight.server.keyring import Keyring
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 
 
 @contextmanager

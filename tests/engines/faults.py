@@ -24,7 +24,7 @@ from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Decision, Recorded
 from midflight.kernel.state import WORKER_LOST, RunState
-from midflight.stores.base import Query, Row
+from midflight.stores.protocol import Query, Row
 from midflight.tools.base import as_tool
 
 TAKEOVER_S = 60.0

@@ -27,8 +27,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.run import Run, agent
-from midflight.stores import postgres_links, postgres_writer
-from midflight.stores.postgres import PostgresStore
+from midflight.stores.postgres import PostgresStore, links, postgres_writer
 from scenarios.stage import Stage
 from server.house import opened
 from stores.backends import postgres_server
@@ -155,7 +154,7 @@ async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
         schema = control.store._server._schema  # type: ignore[attr-defined]
         async with PostgresStore.open(cut, schema=schema) as far:
             await far.row(run)
-            for module in (postgres_links, postgres_writer):
+            for module in (links, postgres_writer):
                 monkeypatch.setattr(module, "PATIENCE_S", 2.0)
             link.ends.clear()
             link.reset()

@@ -25,7 +25,7 @@ NEVER_S = 600.0
 STARTER = """
 import asyncio, sys, time
 from midflight import Control
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
 
 async def main(address, count):
     async with open_store(address) as store:

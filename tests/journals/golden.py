@@ -20,9 +20,9 @@ from midflight.kernel.machine import State
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.base import empty_state
 from midflight.stores.codec import decode, encode
-from midflight.stores.plan import summary
+from midflight.stores.commit import summary
+from midflight.stores.protocol import empty_state
 
 FOLDER: Final = Path(__file__).parent
 

@@ -22,8 +22,8 @@ from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.phases import Cause, Effect, Mode, Outcome, Role
 from midflight.kernel.record import Actor, Blob, Event, Fact, Limits, Recorded, Usage
-from midflight.stores.base import Append, Entry, Query, Store
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Append, Entry, Query, Store
 from stores.runs import (
     ANN,
     OLGA,

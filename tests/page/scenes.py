@@ -15,7 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from midflight.control import Control
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Actor
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
 from page.theatre import Stage, Theatre, soon
 
 TITLE: Final = "Churn of June"

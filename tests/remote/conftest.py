@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Store
 from scenarios.conftest import driving, hours
 
 __all__ = ["driving", "hours"]

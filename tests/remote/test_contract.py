@@ -15,7 +15,7 @@ from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.remote import RemoteControl
 from midflight.remote.control import AnyControl
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Delta, Query
+from midflight.stores.protocol import Delta, Query
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from remote.doors import DOORS, through

@@ -23,7 +23,7 @@ from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring
 from midflight.server.quotas import Quotas
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from ports import free_port

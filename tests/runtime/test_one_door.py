@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "midflight"
 (CLIENT,) = SOURCE.rglob("journal_client.py")
@@ -29,9 +29,9 @@ def ways_to_the_store(path: Path) -> list[str]:
         match node:
             case ast.ImportFrom(module=str(module), names=names):
                 named = {alias.name for alias in names}
-                if module == "midflight.stores.base" and "Store" in named:
+                if module == "midflight.stores.protocol" and "Store" in named:
                     found.append(f"line {node.lineno} imports Store")
-                if module in {f"midflight.stores.{kind}" for kind in ("memory", "opening")}:
+                if module in {f"midflight.stores.{kind}" for kind in ("memory", "factory")}:
                     found.append(f"line {node.lineno} imports from {module}")
             case ast.Attribute(attr=verb, value=ast.Name(id=name) | ast.Attribute(attr=name)):
                 if name.lstrip("_") == "store" and verb in VERBS:

@@ -19,8 +19,8 @@ from midflight.runtime.replay.lineage import Lineage
 from midflight.runtime.replay.step_records import Moment
 from midflight.runtime.run_journal import RunJournal, StoreClock
 from midflight.runtime.signals import Gate, Signals
-from midflight.stores.base import Lease
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Lease
 from stores.runs import RUN, pause, running
 
 pytestmark = pytest.mark.anyio

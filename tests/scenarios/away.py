@@ -40,9 +40,9 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.thread import Said
 from midflight.run import Agent, Child, Run, agent
-from midflight.stores.base import PAGE, Append, Committed, Store, Submit
-from midflight.stores.base import Row as StoredRow
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import PAGE, Append, Committed, Store, Submit
+from midflight.stores.protocol import Row as StoredRow
 from midflight.stores.sqlite import SqliteStore
 from scenarios.stage import Stage
 from stores.programs import TESTS, environment, next_line

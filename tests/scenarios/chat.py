@@ -14,7 +14,7 @@ from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageSent, MessageTriaged, Said, ThreadState
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Query, Row
+from midflight.stores.protocol import Query, Row
 from midflight.verbs.covering import Ack
 from scenarios.company import events
 from scenarios.stage import Stage

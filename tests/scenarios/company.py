@@ -12,10 +12,10 @@ from midflight.kernel import events as e
 from midflight.kernel.record import Recorded, Usage
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
-from midflight.stores.base import Committed, Draft, Store, Submit, View
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Committed, Draft, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_ledger import Ledger
+from midflight.stores.sqlite.sqlite_ledger import delete
 
 
 class Freezes:
@@ -70,7 +70,7 @@ async def lose(store: Store, run: str) -> None:
         store._drop(run)
     else:
         assert isinstance(store, SqliteStore)
-        await store._writer.do(Ledger._delete, [run])
+        await store._writer.do(delete, [run])
 
 
 async def spend(control: Control, run: str, usage: Usage) -> None:

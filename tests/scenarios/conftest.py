@@ -11,9 +11,9 @@ import pytest
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.run import Agent
-from midflight.stores import postgres_links, postgres_server, postgres_writer
-from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
+from midflight.stores.postgres import links, postgres_server, postgres_writer
+from midflight.stores.protocol import Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.cord import Life, doomed, life
 from scenarios.hours import Hours
@@ -93,11 +93,11 @@ def prices(tmp_path: Path) -> Path:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Postgres is given up after half a second, a silent connection and a lock sooner."""
-    for module in (postgres_links, postgres_writer):
+    for module in (links, postgres_writer):
         monkeypatch.setattr(module, "PATIENCE_S", 0.4)
-    for module in (postgres_links, postgres_writer, postgres_server):
+    for module in (links, postgres_writer, postgres_server):
         monkeypatch.setattr(module, "ANSWER_S", 0.3, raising=False)
         monkeypatch.setattr(module, "LONG_S", 0.3, raising=False)
-    monkeypatch.setattr(postgres_links, "MIND_S", 0.1)
+    monkeypatch.setattr(links, "MIND_S", 0.1)
     monkeypatch.setattr(postgres_server, "CONNECT_S", 0.3)
     monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "100ms")

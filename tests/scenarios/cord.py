@@ -15,7 +15,7 @@ from midflight.engines.local import LocalEngine
 from midflight.inputs import Clock, wall_clock
 from midflight.kernel.record import Event
 from midflight.run import Agent
-from midflight.stores.base import Append, Committed, Store, Submit
+from midflight.stores.protocol import Append, Committed, Store, Submit
 
 
 class Cord:

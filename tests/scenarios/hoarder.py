@@ -22,7 +22,7 @@ import msgspec
 from midflight.control import Control, local
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from midflight.tools.base import tool
 
 FOLDER = Path(sys.argv[1])

@@ -16,7 +16,7 @@ import anyio
 
 from midflight.engines.local import LocalEngine
 from midflight.run import Agent, Run, agent
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
 from midflight.tools.base import tool
 
 AGENT = "sweeper"

@@ -13,7 +13,7 @@ from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.stories import KILLED, Life, told
 

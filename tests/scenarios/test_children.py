@@ -14,7 +14,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor, Limits, Usage
 from midflight.run import REPEATS, Agent, Run, agent
-from midflight.stores.base import Query, Store, Submit
+from midflight.stores.protocol import Query, Store, Submit
 from midflight.tools.base import EffectRecord
 from scenarios.company import Freezes, child_of, events, journal, said, spend
 from scenarios.conftest import Open

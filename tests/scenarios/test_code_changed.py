@@ -13,7 +13,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Run
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 from scenarios.test_redirect import of_kind, the_question

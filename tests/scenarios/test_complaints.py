@@ -18,7 +18,7 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
 from midflight.run import Run, agent
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from midflight.tools.base import Tool, tool
 from midflight.tools.process import run_process
 from midflight.tools.progress import emit

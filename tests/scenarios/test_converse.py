@@ -10,7 +10,7 @@ from midflight.errors import InvalidRequest, KeyReused, NotAllowed
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.run import Run, agent
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from scenarios.conftest import Open
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]

@@ -14,7 +14,7 @@ from midflight.kernel.record import Limits
 from midflight.run import Run, agent
 from midflight.runtime import cancellation as cancelling
 from midflight.runtime.steps import undo
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tools.base import Done, EffectRecord, NotDone, tool
 from scenarios.conftest import Open
 from scenarios.hours import Hours

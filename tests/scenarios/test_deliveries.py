@@ -8,7 +8,7 @@ import pytest
 from midflight.errors import JournalNotFound
 from midflight.kernel.state import Delivery
 from midflight.run import Run
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from midflight.verbs.covering import Ack
 from scenarios.chat import ANN, Model, clerk, until_chosen, until_thread
 from scenarios.conftest import Open

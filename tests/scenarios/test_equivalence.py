@@ -31,8 +31,8 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor
 from midflight.kernel.state import Question, RunState
 from midflight.run import Agent, Run
-from midflight.stores.base import Draft, Store, Submit, View
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Draft, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.base import Done, EffectName, EffectRecord, NotDone, Tool, tool
 from scenarios.cord import Cord

@@ -14,8 +14,8 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.overriding import override
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Committed, Query, Submit
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Committed, Query, Submit
 from midflight.tools.base import EffectRecord
 from scenarios.conftest import Open
 from scenarios.rests import asked, events_of, impatient, times_asked

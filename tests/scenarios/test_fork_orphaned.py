@@ -13,7 +13,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.run import Run, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tools.base import EffectRecord, tool
 from scenarios.conftest import Open
 from stores.runs import cancel, pause, resume, running, start

@@ -14,8 +14,8 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.overriding import override
 from midflight.run import Run, agent
-from midflight.stores.base import Append, Committed
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Append, Committed
 from scenarios.conftest import failed_drivers
 
 pytestmark = pytest.mark.anyio

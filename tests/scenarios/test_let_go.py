@@ -20,7 +20,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import MessageTriaged
 from midflight.run import Agent, Run
 from midflight.runtime.driver import Driver
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 

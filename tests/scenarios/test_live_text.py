@@ -12,7 +12,7 @@ from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
 from midflight.run import Run, agent
-from midflight.stores.base import Delta, LiveWatch, Store
+from midflight.stores.protocol import Delta, LiveWatch, Store
 from midflight.tools.base import EffectName, Tool, tool
 from midflight.tools.progress import emit
 from midflight.tools.secret import Secret

@@ -26,8 +26,8 @@ from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
 from midflight.runtime.steps.step_recovery import SLACK_S
-from midflight.stores.base import Draft, Query, Submit, View
 from midflight.stores.memory import MemoryLease, MemoryStore
+from midflight.stores.protocol import Draft, Query, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.base import REGISTRY, Done, EffectRecord, NotDone, register, tool
 from midflight.tools.supervised import OVERTIME_S

@@ -20,7 +20,7 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageTriaged, ThreadState, TodoTaken
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Committed, Store, Submit
+from midflight.stores.protocol import Committed, Store, Submit
 from midflight.stores.sqlite import SqliteStore
 from midflight.verbs.covering import Ack
 from scenarios.chat import (

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from midflight.stores.base import Store
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Store
 from scenarios.test_conversation import (
     test_a_pause_aborts_the_triage_and_it_is_made_again_after_the_resume,
     test_after_its_end_a_message_begins_the_next_run_of_the_agent,

@@ -16,7 +16,7 @@ from midflight.errors import DOTS, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tools.base import Done, EffectRecord, Tool, tool
 from midflight.tools.progress import emit
 from midflight.tools.secret import Secret

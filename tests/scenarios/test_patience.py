@@ -25,9 +25,9 @@ from midflight.kernel.record import Actor
 from midflight.kernel.thread import Said
 from midflight.run import Agent, Run, Stopped, agent
 from midflight.runtime import children
-from midflight.stores.base import Append, Committed, Row, Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Append, Committed, Row, Store
 from scenarios.away import Away, neighbour
 from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage

@@ -8,7 +8,7 @@ import pytest
 from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from midflight.tools.base import tool
 from scenarios.company import child_of
 from scenarios.conftest import Open

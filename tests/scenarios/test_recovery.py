@@ -15,7 +15,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
 from midflight.run import Agent, Redirected, Run, agent
-from midflight.stores.base import Append, Committed, Store
+from midflight.stores.protocol import Append, Committed, Store
 from midflight.tools.base import tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage

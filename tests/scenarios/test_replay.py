@@ -20,7 +20,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, Step, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tools.base import EffectName, tool
 from scenarios.conftest import Live, Open
 from scenarios.hours import Hours

@@ -26,8 +26,8 @@ from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.record import Usage
 from midflight.run import Agent, Run, agent
 from midflight.runtime import foreign
-from midflight.stores.base import Store
 from midflight.stores.codec import encode
+from midflight.stores.protocol import Store
 from midflight.tools.base import Tool, tool
 from midflight.tools.progress import emit, spend
 from scenarios import odd

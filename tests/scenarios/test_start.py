@@ -16,8 +16,8 @@ from midflight.engines.local import LocalEngine
 from midflight.kernel.events import AttemptStarted
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import RUN_PREFIX, Append, Committed, Query, Submit
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import RUN_PREFIX, Append, Committed, Query, Submit
 from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage
 

@@ -18,7 +18,7 @@ from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import TodoTaken
 from midflight.run import Agent, Run, agent
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
 from scenarios import sweeper
 from scenarios.chat import (
     ANN,

@@ -17,7 +17,7 @@ from midflight.kernel.record import Actor, Request
 from midflight.kernel.status import MAY_BE_DEAF
 from midflight.kernel.thread import UNREAD_MAX, MessageEdited, MessageSent, MessageWithdrawn
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Draft, Submit, View
+from midflight.stores.protocol import Draft, Submit, View
 from scenarios.company import events, journal, said
 from scenarios.conftest import Open
 from scenarios.stage import Stage

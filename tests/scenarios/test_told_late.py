@@ -20,7 +20,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Committed, Draft, Store, Submit, View
+from midflight.stores.protocol import Committed, Draft, Store, Submit, View
 from midflight.tools.base import EffectRecord, NotDone, Tool, tool
 from scenarios.conftest import failed_drivers
 from scenarios.cord import Cord

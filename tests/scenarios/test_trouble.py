@@ -14,8 +14,8 @@ from midflight.errors import JournalNotFound, StoreFull
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.run import Run, agent
-from midflight.stores.base import PAGE, Append, Committed
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import PAGE, Append, Committed
 from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage
 

@@ -18,8 +18,8 @@ from midflight.errors import IllegalSignal
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Append, Committed, Store
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Append, Committed, Store
 from midflight.tools.base import EffectRecord
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -23,8 +23,8 @@ from midflight.control import Control
 from midflight.errors import IllegalSignal
 from midflight.kernel import events as e
 from midflight.kernel.record import Actor
-from midflight.stores.base import RUN_PREFIX, Append, Committed, Submit
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
+from midflight.stores.protocol import RUN_PREFIX, Append, Committed, Submit
 from midflight.stores.sqlite import SqliteStore
 from scenarios.ledger import SOCKET, Ledger
 

@@ -25,9 +25,9 @@ from typing_extensions import override
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.run import Agent
-from midflight.stores.base import Append, Committed, Draft, Submit, View
+from midflight.stores.protocol import Append, Committed, Draft, Submit, View
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_writer import Job
+from midflight.stores.sqlite.sqlite_writer import Job
 from scenarios import book, world
 
 AT_ONCE = 4  # stories told at the same time
@@ -66,17 +66,15 @@ class Deadly(SqliteStore):
             die()
 
     @override
-    def _deliver(self, jobs: list[Job]) -> None:
-        for job in jobs:
-            if not isinstance(job.result, Committed):
-                continue  # a record of the audit by itself
+    def _deliver(self, job: Job) -> None:
+        if isinstance(job.result, Committed):  # and no record of the audit by itself
             mine = [r.position for r in job.result.records if r.journal == world.RUN]
             if mine and not job.result.repeated:
                 self.head = max(mine)
                 self.appends -= 1
                 if (self.after and self.head >= self.after) or self.appends == 0:
                     self._die()
-        super()._deliver(jobs)
+        super()._deliver(job)
 
     def _die(self) -> None:
         if not self.later:

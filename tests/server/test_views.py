@@ -22,8 +22,8 @@ from midflight.run import Agent, Run, agent
 from midflight.server.live import Live, Lives
 from midflight.server.streaming import Pace
 from midflight.sheets import RunBook, RunSheet
-from midflight.stores.base import PAGE
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import PAGE
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.base import tool
 from midflight.tools.progress import emit

@@ -15,8 +15,8 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Cause, Effect, Outcome
 from midflight.kernel.record import Earlier
 from midflight.sheets import WORDS, RunBook, RunSheet, patch
-from midflight.stores.base import Row
-from midflight.stores.plan import summary
+from midflight.stores.commit import summary
+from midflight.stores.protocol import Row
 from midflight.terminal import looks
 from sheets.patching import patched
 

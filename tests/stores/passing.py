@@ -9,8 +9,8 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from midflight.stores import postgres_lease
-from midflight.stores.postgres_lease import RowLease
+from midflight.stores.postgres import postgres_lease
+from midflight.stores.postgres.postgres_lease import RowLease
 
 RENEWED_S = 8.0  # a renewal that is answered at all is answered in this time
 

@@ -19,7 +19,7 @@ from midflight.kernel.fold import fold
 from midflight.kernel.phases import Effect, Outcome, Role
 from midflight.kernel.record import Actor, Event, Fact, Recorded, Request
 from midflight.kernel.state import RunState
-from midflight.stores.base import PAGE, Append, Committed, Draft, Entry, Store, Submit, View
+from midflight.stores.protocol import PAGE, Append, Committed, Draft, Entry, Store, Submit, View
 
 RUN: Final = "r-1"
 THREAD: Final = "t-1"

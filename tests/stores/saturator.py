@@ -14,8 +14,8 @@ import anyio
 from msgspec import Raw
 
 from midflight.kernel.events import StepSettled
-from midflight.stores.base import Store
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
+from midflight.stores.protocol import Store
 from stores.runs import Driver, running
 
 PAYLOAD = Raw(b'"' + b"x" * 198 + b'"')

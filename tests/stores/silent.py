@@ -13,7 +13,7 @@ import signal
 import sys
 
 from midflight.kernel.events import PlanSet
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
 from stores.runs import decision, running
 
 

@@ -10,7 +10,7 @@ from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Event, Limits
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open
 from stores.runs import (
     ANN,

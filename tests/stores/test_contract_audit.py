@@ -17,8 +17,8 @@ from midflight.inputs import new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import decide, scopes
 from midflight.kernel.phases import Phase
-from midflight.stores.base import Draft, Store, Submit, View
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Draft, Store, Submit, View
 from stores.backends import DURABLE, Open
 from stores.halfway import by_hand
 from stores.runs import ANN, OLGA, RUN, THREAD, cancel, running

@@ -10,8 +10,8 @@ from midflight.errors import CorruptEntry, PayloadTooLarge
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import NULL, Blob
-from midflight.stores.base import Store
 from midflight.stores.codec import BLOB_MAX, EVENT_MAX, INLINE_MAX
+from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open
 from stores.runs import RUN, outcome, pause, read_all, running, start, tell
 

@@ -14,8 +14,8 @@ from midflight.control import Control
 from midflight.errors import StoreUnavailable
 from midflight.kernel.events import PlanSet
 from midflight.run import Run, agent
-from midflight.stores.base import Draft, Query, Store
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
+from midflight.stores.protocol import Draft, Query, Store
 from stores.backends import Open
 from stores.runs import OLGA, RUN, answering, decision, running
 

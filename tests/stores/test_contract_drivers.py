@@ -9,8 +9,8 @@ from midflight.errors import IllegalEvent, InvalidRequest, JournalConflict
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import Usage
-from midflight.stores.base import Store
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open
 from stores.runs import (
     RUN,

@@ -9,7 +9,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Usage
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open
 from stores.runs import (
     OLGA,

@@ -18,7 +18,7 @@ from midflight.kernel import events as e
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.stores.base import Query, Store
+from midflight.stores.protocol import Query, Store
 from stores.backends import DURABLE, Open
 from stores.runs import (
     ANN,

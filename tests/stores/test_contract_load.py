@@ -16,8 +16,8 @@ from midflight.kernel.fold import fold
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
-from midflight.stores.base import PAGE, Store, empty_state
 from midflight.stores.memory import MemoryStore
+from midflight.stores.protocol import PAGE, Store, empty_state
 from midflight.stores.sqlite import SqliteStore
 from stores.backends import DURABLE, Open
 from stores.runs import (

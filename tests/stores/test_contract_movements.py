@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from midflight.stores.base import Query, Store
-from midflight.stores.movements import Movements
+from midflight.stores.protocol import Query, Store
+from midflight.stores.watch.movements import Movements
 from stores.backends import DURABLE, Open
 from stores.runs import OLGA, open_thread, pause, running, say, start
 

@@ -10,7 +10,7 @@ from midflight.engines.base import NoEngine
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ async def test_what_comes_next_in_its_thread_begins_in_the_same_append(store: St
 
 async def test_a_run_that_a_driver_has_claimed_is_left_to_it(store: Store) -> None:
     from midflight.kernel.facts import claim
-    from midflight.stores.base import Draft, Submit
+    from midflight.stores.protocol import Draft, Submit
 
     control = Control(store)
     run = await control.start(clerk, "work")

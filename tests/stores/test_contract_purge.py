@@ -10,7 +10,7 @@ from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.phases import Phase
-from midflight.stores.base import Purged, Query, Store
+from midflight.stores.protocol import Purged, Query, Store
 from stores.backends import DURABLE, Open
 from stores.runs import (
     ANN,

@@ -11,8 +11,8 @@ from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.phases import Cause, Effect, Outcome, Phase
 from midflight.kernel.record import Limits, Usage
-from midflight.stores.base import Query, Row, Store
-from midflight.stores.plan import summary
+from midflight.stores.commit import summary
+from midflight.stores.protocol import Query, Row, Store
 from stores.runs import (
     ANN,
     OLGA,

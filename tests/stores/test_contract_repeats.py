@@ -12,7 +12,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
-from midflight.stores.base import Append, Draft, Entry, Store, Submit, View, Widen
+from midflight.stores.protocol import Append, Draft, Entry, Store, Submit, View, Widen
 from stores.backends import DURABLE, Open
 from stores.runs import (
     ANN,

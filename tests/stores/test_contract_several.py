@@ -12,7 +12,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.base import Append, Draft, Entry, Query, Store, Submit, View, Widen
+from midflight.stores.protocol import Append, Draft, Entry, Query, Store, Submit, View, Widen
 from stores.runs import (
     ANN,
     RUN,

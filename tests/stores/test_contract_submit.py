@@ -19,7 +19,7 @@ from midflight.kernel.decide import Known
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
-from midflight.stores.base import Draft, Store, Submit, View
+from midflight.stores.protocol import Draft, Store, Submit, View
 from stores.backends import DURABLE, Open
 from stores.runs import (
     ANN,

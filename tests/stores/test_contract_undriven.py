@@ -19,7 +19,7 @@ from midflight.server.live_index import Index
 from midflight.server.views import view_of
 from midflight.sheets import RunBook, RunSheet
 from midflight.sheets.figures import elapsed
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.terminal import looks
 from stores.runs import RUN, claim, drive, open_thread, pause, read_all, run_state, start, started
 

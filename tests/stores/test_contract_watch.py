@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, Store, Watch
+from midflight.stores.protocol import PAGE, Store, Watch
 from stores.backends import DURABLE, Open
 from stores.runs import (
     OLGA,

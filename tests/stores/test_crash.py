@@ -9,9 +9,9 @@ import pytest
 
 from midflight.kernel.events import StepSettled
 from midflight.kernel.phases import Phase
-from midflight.stores.base import Store
-from midflight.stores.opening import open_store
-from midflight.stores.plan import summary
+from midflight.stores.commit import summary
+from midflight.stores.factory import open_store
+from midflight.stores.protocol import Store
 from stores.programs import next_line, started
 from stores.runs import cancel, drive, positions, read_all
 

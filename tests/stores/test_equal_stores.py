@@ -21,9 +21,9 @@ from midflight.kernel import thread as t
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Limits, Usage
 from midflight.kernel.state import RunState
-from midflight.stores.base import Append, Committed, Entry, Killing, Query, Row, Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Append, Committed, Entry, Killing, Query, Row, Store
 from midflight.stores.sqlite import SqliteStore
 from stores import runs as r
 from stores.backends import Open

@@ -10,10 +10,10 @@ import pytest
 
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE, Began, Delta
-from midflight.stores.hub import Hub
-from midflight.stores.subscription import BACKLOG_MAX
-from midflight.stores.voices import LiveCall
+from midflight.stores.protocol import PAGE, Began, Delta
+from midflight.stores.watch.hub import Hub
+from midflight.stores.watch.subscription import BACKLOG_MAX
+from midflight.stores.watch.voices import LiveCall
 from stores.runs import RUN, positions
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ class SlowStore:
     """A journal whose readers see it as it was when they asked, and wait for their answer."""
 
     def __init__(self) -> None:
-        self.hub = Hub()
+        self.hub = Hub(self.read)
         self.written: list[Recorded] = []
         self.asked = anyio.Event()
         self.answer = anyio.Event()
@@ -50,7 +50,7 @@ async def watched(store: SlowStore, cursors: Mapping[str, int]) -> AsyncIterator
     got: list[Recorded] = []
 
     async def watch() -> None:
-        async with store.hub.subscribe(store.read, cursors) as subscription:
+        async with store.hub.watch(cursors) as subscription:
             async for record in subscription:
                 got.append(record)  # noqa: PERF401 - it never ends
 
@@ -89,7 +89,7 @@ async def test_who_has_tapped_hears_what_comes_next_at_once_also_while_a_page_is
     store, heard = SlowStore(), list[Recorded]()
     async with (
         anyio.create_task_group() as tasks,
-        store.hub.subscribe(store.read, {RUN: 0}) as subscription,
+        store.hub.watch({RUN: 0}) as subscription,
     ):
 
         async def listen() -> None:
@@ -156,7 +156,6 @@ async def test_news_with_a_gap_before_it_waits_for_what_was_missed() -> None:
 
 
 async def test_a_busy_journal_starves_no_other() -> None:
-    hub = Hub()
     quiet = {f"r-{number}" for number in range(5)}
 
     async def read(journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
@@ -167,7 +166,8 @@ async def test_a_busy_journal_starves_no_other() -> None:
             return []
         return [at(after + 1, journal)]
 
-    async with hub.subscribe(read, dict.fromkeys({"r-busy", *quiet}, 0)) as subscription:
+    hub = Hub(read)
+    async with hub.watch(dict.fromkeys({"r-busy", *quiet}, 0)) as subscription:
         listening = aiter(subscription)
         heard = {(await anext(listening)).journal for _ in range(12)}
 
@@ -177,7 +177,7 @@ async def test_a_busy_journal_starves_no_other() -> None:
 async def test_a_watcher_that_does_not_listen_costs_no_more_than_its_backlog() -> None:
     store = SlowStore()
     store.answer.set()
-    async with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
+    async with store.hub.watch({RUN: 0}) as subscription:
         listening = aiter(subscription)
         store.append()
         assert (await anext(listening)).position == 1
@@ -191,7 +191,7 @@ async def test_a_watcher_that_does_not_listen_costs_no_more_than_its_backlog() -
 
 async def test_a_journal_that_nobody_watches_any_more_is_forgotten() -> None:
     store = SlowStore()
-    async with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
+    async with store.hub.watch({RUN: 0}) as subscription:
         subscription.add("r-other", 0)
         assert sorted(store.hub.watched) == [RUN, "r-other"]
 
@@ -213,7 +213,7 @@ async def listened(store: SlowStore) -> AsyncIterator[list[Recorded | Delta]]:
     got: list[Recorded | Delta] = []
 
     async def watch() -> None:
-        async with store.hub.subscribe_live(store.read, {RUN: 0}) as subscription:
+        async with store.hub.watch_live({RUN: 0}) as subscription:
             async for item in subscription:
                 got.append(item)  # noqa: PERF401 - it never ends
 
@@ -286,7 +286,7 @@ async def test_no_delta_overtakes_the_records_before_it() -> None:
 
 
 async def test_what_is_said_from_any_offset_is_the_end_of_the_whole() -> None:
-    voice = Hub().voices.begin(RUN, "think", 0)
+    voice = SlowStore().hub.voices.begin(RUN, "think", 0)
     for piece in ("De", "ar", " ", "Ann"):
         voice.say(piece)
 
@@ -299,7 +299,7 @@ async def test_a_read_that_has_begun_is_told_once_and_only_to_who_asked_for_it()
     got: list[Recorded | Delta] = []
 
     async def watch() -> None:
-        async with store.hub.subscribe_live(store.read, {RUN: 0}) as subscription:
+        async with store.hub.watch_live({RUN: 0}) as subscription:
             subscription.hear_calls()
             async for item in subscription:
                 got.append(item)  # noqa: PERF401 - it never ends

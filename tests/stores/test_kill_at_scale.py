@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from midflight.kernel.phases import IN_MOTION
-from midflight.stores.base import Query, Store
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
+from midflight.stores.protocol import Query, Store
 from stores.programs import next_line, started
 from stores.runs import OLGA, running
 

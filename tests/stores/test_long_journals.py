@@ -17,12 +17,13 @@ from midflight.errors import JournalConflict
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.state import RunState
-from midflight.stores.base import Draft, Store, Submit, View, Widen
 from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_requests import SOON_FOLDED as SOON_ON_POSTGRES
-from midflight.stores.postgres_server import SQL
+from midflight.stores.postgres.locked_requests import SOON_FOLDED as SOON_ON_POSTGRES
+from midflight.stores.postgres.postgres_server import SQL
+from midflight.stores.protocol import Draft, Store, Submit, View, Widen
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_transaction import SOON_FOLDED, Unfolded
+from midflight.stores.sqlite.sqlite_ledger import submit
+from midflight.stores.sqlite.transaction import SOON_FOLDED, Unfolded
 from stores.runs import ANN, Driver, cancel, decision, pause, read_all, resume, running
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +101,7 @@ async def test_what_is_done_under_the_lock_does_not_grow_with_the_journal(
     for run, events in runs.items():
         async with SqliteStore.open(path) as store:  # a process that knows nothing of it yet
             counting = Work()
-            with counting.counted(store._writing):
+            with counting.counted(store._files.writing):
                 await verb(store, run)  # type: ignore[operator]
             assert (await store.row(run)).head == events + 1
             work.append(counting.done)
@@ -124,7 +125,7 @@ async def test_a_verb_reads_a_long_journal_once(path: Path, verb: object) -> Non
     for asked in (loads, verb):
         async with SqliteStore.open(path) as store:
             counting = Work()
-            with counting.counted(store._db.connection):
+            with counting.counted(store._files.reading.connection):
                 await asked(store, "r-long")  # type: ignore[operator]
             work.append(counting.done)
     once, done = work
@@ -162,18 +163,18 @@ async def test_a_state_that_was_folded_outside_is_used_once_whatever_becomes_of_
     async with SqliteStore.open(path) as store:
         await drive(store, "r-1", SHORT)
     async with SqliteStore.open(path) as store:
-        ledger = store._writer._ledger
+        transaction = store._writer._transaction
         request = Submit("p-1", ("r-1",), lambda _: Draft({"r-1": (e.PauseRequested(who=ANN),)}))
         folded = {"r-1": await store.load("r-1")}
-        ledger.begin()
-        ledger.submit(request, folded)
-        ledger.rollback()
+        transaction.begin()
+        submit(transaction, request, folded, lambda driver: True)
+        transaction.rollback()
         assert folded == {}
 
-        ledger.begin()
+        transaction.begin()
         with pytest.raises(Unfolded) as found:
-            ledger.submit(request, folded)
-        ledger.rollback()
+            submit(transaction, request, folded, lambda driver: True)
+        transaction.rollback()
         assert found.value.states["r-1"].head == 0
         assert (await pause(store, "r-1")).position("r-1") == SHORT + 1
 
@@ -207,7 +208,7 @@ async def test_on_postgres_a_run_that_others_have_driven_on_is_folded_before_it_
         await driver.reads_again()
         await lengthen(driver, 10 + 4 * SOON_ON_POSTGRES)
         await pauses_and_rests(here, driver)
-        kept = there._states.get("r-1")
+        kept = there._appender.states.get("r-1")
         assert kept is not None
         assert kept.head < 20, "what is kept there is from before"
 

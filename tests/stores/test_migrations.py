@@ -13,10 +13,9 @@ import pytest
 
 from midflight.audit.record import Deed
 from midflight.errors import StoreUnavailable
-from midflight.stores import postgres_server, sqlite_file
-from midflight.stores.base import Store
-from midflight.stores.postgres import PostgresStore
-from midflight.stores.sqlite import SqliteStore
+from midflight.stores.postgres import PostgresStore, postgres_server
+from midflight.stores.protocol import Store
+from midflight.stores.sqlite import SqliteStore, sqlite_file
 from stores.halfway import by_hand
 from stores.programs import next_line, started
 from stores.runs import cancel, names, pause, read_all, running

@@ -25,10 +25,10 @@ from midflight.errors import (
 from midflight.inputs import wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.stores.base import Query, empty_state
 from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_server import SQL
-from midflight.stores.postgres_states import States
+from midflight.stores.postgres.kept_states import States
+from midflight.stores.postgres.postgres_server import SQL
+from midflight.stores.protocol import Query, empty_state
 from stores.halfway import stores_wait
 from stores.passing import is_renewed
 from stores.runs import (

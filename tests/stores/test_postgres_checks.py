@@ -15,7 +15,7 @@ from midflight.inputs import wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.record import Event
 from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_server import Server
+from midflight.stores.postgres.postgres_server import Server
 from stores.halfway import by_hand, not_committed, stores_wait
 from stores.runs import RUN, claim, positions, read_all, running
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.stores.postgres_clock import KEPT_S, ServerClock
+from midflight.stores.postgres.postgres_server import KEPT_S, ServerClock
 
 APART = 100.0  # by which the server's clock is ahead of ours
 

@@ -12,10 +12,9 @@ import asyncpg
 import pytest
 from msgspec import Raw
 
-from midflight.stores import postgres_echo, postgres_news
-from midflight.stores.base import Began, Delta, LiveWatch
-from midflight.stores.postgres import PostgresStore
-from midflight.stores.voices import LiveCall, Voice
+from midflight.stores.postgres import PostgresStore, echo, postgres_news
+from midflight.stores.protocol import Began, Delta, LiveWatch
+from midflight.stores.watch.voices import LiveCall, Voice
 from stores.runs import RUN, running
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
@@ -33,8 +32,8 @@ def schema() -> str:
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was not heard at once is not said again by itself, nor forgotten."""
     monkeypatch.setattr(postgres_news, "POLL_S", 1000.0)
-    monkeypatch.setattr(postgres_echo, "AGAIN_S", 1000.0)
-    monkeypatch.setattr(postgres_echo, "FORGET_S", 1000.0)
+    monkeypatch.setattr(echo, "AGAIN_S", 1000.0)
+    monkeypatch.setattr(echo, "FORGET_S", 1000.0)
 
 
 @pytest.fixture
@@ -174,8 +173,8 @@ async def test_nothing_more_is_passed_on_when_nobody_listens_any_more(
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(postgres_echo, "FORGET_S", 0.5)
-    monkeypatch.setattr(postgres_echo, "AGAIN_S", 0.1)
+    monkeypatch.setattr(echo, "FORGET_S", 0.5)
+    monkeypatch.setattr(echo, "AGAIN_S", 0.1)
     voice = speaker(here)
     async with wiretap(postgres_address, schema) as heard:
         async with there.watch_live({RUN: 3}) as watch:
@@ -196,7 +195,7 @@ async def test_a_lost_piece_is_asked_for_again(
         voice = speaker(here)
         voice.say("one ")
         await anyio.sleep(0.1)
-        echo: Any = there._hub.overheard
+        echo: Any = there._appender._hub.overheard
         with monkeypatch.context() as deaf:
             deaf.setattr(echo, "_listen", lambda words: None)
             voice.say("two ")

@@ -8,9 +8,8 @@ import anyio
 import pytest
 
 from midflight.errors import StoreBusy
-from midflight.stores import postgres_links
-from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_server import Connection
+from midflight.stores.postgres import PostgresStore, links
+from midflight.stores.postgres.postgres_server import Connection
 from stores.standby import served
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
@@ -39,7 +38,7 @@ async def test_a_time_limit_of_the_role_does_not_end_what_the_store_does(
 async def test_a_statement_that_was_ended_by_hand_is_not_called_a_lost_server(
     postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_links, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(links, "PATIENCE_S", 0.5)
     async with (
         served(postgres_address) as server,
         PostgresStore.open(server.address, schema=schema) as store,

@@ -14,9 +14,8 @@ from msgspec import Raw
 from midflight.kernel import events as e
 from midflight.kernel.decide import scopes
 from midflight.kernel.phases import Phase
-from midflight.stores import postgres_links, postgres_server
-from midflight.stores.base import Decide, Draft, Killing, Purged, Submit, View
-from midflight.stores.postgres import PostgresStore
+from midflight.stores.postgres import PostgresStore, links, postgres_server
+from midflight.stores.protocol import Decide, Draft, Killing, Purged, Submit, View
 from stores.halfway import by_hand, half_way, not_committed, stores_wait
 from stores.passing import is_renewed
 from stores.runs import (
@@ -49,8 +48,8 @@ def schema() -> str:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits here waits until it is let go, however long this machine takes for that."""
     monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "1min")
-    monkeypatch.setattr(postgres_links, "MIND_S", 1000.0)
-    monkeypatch.setattr(postgres_links, "PATIENCE_S", 1000.0)
+    monkeypatch.setattr(links, "MIND_S", 1000.0)
+    monkeypatch.setattr(links, "PATIENCE_S", 1000.0)
 
 
 @pytest.fixture

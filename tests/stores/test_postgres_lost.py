@@ -18,17 +18,17 @@ from midflight.errors import StoreError, StoreUnavailable
 from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.record import Limits, Recorded
-from midflight.stores import (
+from midflight.stores.postgres import (
+    PostgresStore,
+    links,
     postgres_lease,
-    postgres_links,
     postgres_news,
     postgres_server,
     postgres_writer,
 )
-from midflight.stores.base import Lease, Watch
-from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_lease import TTL_S
-from midflight.stores.postgres_server import ANSWER_S, PATIENCE_S, SQL
+from midflight.stores.postgres.postgres_lease import TTL_S
+from midflight.stores.postgres.postgres_server import ANSWER_S, PATIENCE_S, SQL
+from midflight.stores.protocol import Lease, Watch
 from stores import programs
 from stores.halfway import Connection, by_hand, not_committed, stores_wait
 from stores.passing import let_pass
@@ -294,7 +294,7 @@ async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeat
         proxy.tear = b"send"
 
         with monkeypatch.context() as impatient:
-            impatient.setattr(postgres_links, "PATIENCE_S", 0.3)
+            impatient.setattr(links, "PATIENCE_S", 0.3)
             impatient.setattr(postgres_writer, "PATIENCE_S", 0.3)
             with pytest.raises(
                 StoreUnavailable, match=r"not known whether .* same append id may"
@@ -313,7 +313,7 @@ async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeat
 async def test_what_was_never_sent_has_changed_nothing(
     proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (postgres_links, postgres_writer):
+    for module in (links, postgres_writer):
         monkeypatch.setattr(module, "PATIENCE_S", 0.3)
     async with through(tmp_path, schema) as store:
         await running(store)
@@ -335,7 +335,7 @@ async def test_of_a_batch_that_was_not_answered_nobody_is_told_that_nothing_was_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also when it was taken apart afterwards, and each append alone was refused."""
-    monkeypatch.setattr(postgres_links, "PATIENCE_S", 4.0)
+    monkeypatch.setattr(links, "PATIENCE_S", 4.0)
     monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "1min")
     told: list[StoreError] = []
     async with through(tmp_path, schema) as store:
@@ -361,10 +361,10 @@ async def test_of_a_batch_that_was_not_answered_nobody_is_told_that_nothing_was_
                 for driver in others:
                     tasks.start_soon(begins, driver)
                 with anyio.fail_after(20):
-                    while len(store._writer._queue) < len(others):  # noqa: ASYNC110
+                    while len(store._appender.writer._queue) < len(others):  # noqa: ASYNC110
                         await anyio.sleep(0.01)
             with anyio.fail_after(20):
-                while store._writer._queue:  # noqa: ASYNC110 - they are a batch now
+                while store._appender.writer._queue:  # noqa: ASYNC110 - they are a batch now
                     await anyio.sleep(0.01)
             assert await stores_wait(postgres_address, 2)
             monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "200ms")
@@ -388,7 +388,7 @@ async def test_a_release_whose_answer_was_lost_is_told_as_done(
 async def test_a_server_that_falls_silent_is_taken_for_lost(
     proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_links, "MIND_S", 0.05)
+    monkeypatch.setattr(links, "MIND_S", 0.05)
     async with through(tmp_path, schema) as store:
         driver = await running(store)
         proxy.freeze()
@@ -630,7 +630,7 @@ async def know_of_each_other(one: PostgresStore, other: PostgresStore) -> None:
     """From then on what one of them decides is told to the other."""
     channel, alone = one._server.channel, True
     with anyio.fail_after(20):
-        while alone or one._news._alone or other._news._alone:
+        while alone or one._appender.news._alone or other._appender.news._alone:
             alone = await one._pool.do(lambda c: c.fetchval(SQL["alone"], channel))
             await anyio.sleep(0.05)  # whoever has seen nobody hears of the newcomer
 
@@ -648,7 +648,7 @@ async def test_two_who_open_at_the_same_time_hear_each_other(
     async with PostgresStore.open(postgres_address, schema=schema) as here:
         driver = await running(here)
         with anyio.fail_after(20):
-            while not here._news._alone:  # noqa: ASYNC110 - and tells nobody any more
+            while not here._appender.news._alone:  # noqa: ASYNC110 - and tells nobody any more
                 await anyio.sleep(0.01)
         async with (
             PostgresStore.open(postgres_address, schema=schema) as there,

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from midflight.errors import StoreUnavailable
-from midflight.stores.base import Query
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.protocol import Query
 from stores.backends import SETTINGS, postgres_server
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]

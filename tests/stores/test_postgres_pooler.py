@@ -9,7 +9,7 @@ import pytest
 
 from midflight.errors import StoreUnavailable
 from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_server import SQL
+from midflight.stores.postgres.postgres_server import SQL
 from stores.halfway import by_hand
 from stores.pooler import Ignoring, Refusing, Sharing, pooled
 from stores.runs import running

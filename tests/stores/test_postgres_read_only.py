@@ -12,9 +12,8 @@ import pytest
 
 from midflight.control import Control
 from midflight.errors import StoreReadOnly
-from midflight.stores import postgres_links, postgres_writer
-from midflight.stores.opening import open_store
-from midflight.stores.postgres import PostgresStore
+from midflight.stores.factory import open_store
+from midflight.stores.postgres import PostgresStore, links, postgres_writer
 from server.house import opened
 from stores.backends import postgres_server
 from stores.restarts import restart_as_a_standby
@@ -65,7 +64,7 @@ async def test_who_has_read_from_a_standby_reads_from_the_primary_soon_after(
         await server.lead_to_the_primary()
 
         async def reads_from_the_primary() -> bool:
-            ((told,),) = await store._select("SHOW transaction_read_only")
+            ((told,),) = await store._pool.fetch("SHOW transaction_read_only")
             return bool(told == "off")
 
         assert not await reads_from_the_primary()
@@ -102,7 +101,7 @@ async def test_while_what_writes_waits_for_the_primary_what_reads_is_answered(
 async def test_a_server_that_takes_nothing_is_reported_as_that_and_nothing_was_changed(
     postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (postgres_links, postgres_writer):
+    for module in (links, postgres_writer):
         monkeypatch.setattr(module, "PATIENCE_S", 0.3)
     async with (
         served(postgres_address) as server,

@@ -9,10 +9,9 @@ import anyio
 import pytest
 
 from midflight.errors import ScopeStopped
-from midflight.stores import postgres_links
-from midflight.stores.base import Purged
-from midflight.stores.postgres import PostgresStore
-from midflight.stores.postgres_server import SQL
+from midflight.stores.postgres import PostgresStore, links
+from midflight.stores.postgres.postgres_server import SQL
+from midflight.stores.protocol import Purged
 from stores.halfway import by_hand, not_committed, stores_wait
 from stores.runs import OLGA, ended, open_thread, running, start
 
@@ -31,13 +30,15 @@ def schema() -> str:
 async def store(
     postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresStore]:
-    monkeypatch.setattr(postgres_links, "MIND_S", 1000.0)  # who waits here waits until it is let go
+    monkeypatch.setattr(links, "MIND_S", 1000.0)  # who waits here waits until it is let go
     async with PostgresStore.open(postgres_address, schema=schema) as opened:
         yield opened
 
 
 async def of_threads(store: PostgresStore) -> list[str]:
-    rows = await store._select("SELECT scope FROM switches WHERE scope LIKE 'thread:%' ORDER BY 1")
+    rows = await store._pool.fetch(
+        "SELECT scope FROM switches WHERE scope LIKE 'thread:%' ORDER BY 1"
+    )
     return [scope for (scope,) in rows]
 
 
@@ -65,7 +66,7 @@ async def test_the_switch_of_a_thread_goes_with_it_unless_it_is_on(store: Postgr
 async def test_the_switches_that_are_on_are_found_without_a_look_at_the_others(
     store: PostgresStore,
 ) -> None:
-    plan = await store._select("EXPLAIN " + SQL["switches"])
+    plan = await store._pool.fetch("EXPLAIN " + SQL["switches"])
 
     assert any("switches_on" in line for (line,) in plan)
 

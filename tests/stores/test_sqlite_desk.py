@@ -14,10 +14,10 @@ import anyio
 import pytest
 
 from midflight.inputs import wall_clock
-from midflight.stores.sqlite_file import connect, explain, prepare
-from midflight.stores.sqlite_ledger import Ledger
-from midflight.stores.sqlite_writer import Job, Writer
-from midflight.stores.turnstile import turnstile_of_files
+from midflight.stores.sqlite.locks import turnstile_of_files
+from midflight.stores.sqlite.sqlite_file import connect, explain, prepare
+from midflight.stores.sqlite.sqlite_writer import Job, Writer
+from midflight.stores.sqlite.transaction import Transaction
 
 pytestmark = pytest.mark.anyio
 
@@ -52,11 +52,11 @@ class Desk:
             self.announced.set()
             self.may_leave.wait(PATIENCE_S)
 
-    def deliver(self, jobs: list[Job]) -> None:
-        self.delivered += [job.result for job in jobs]
+    def deliver(self, job: Job) -> None:
+        self.delivered.append(job.result)
 
     async def does(
-        self, work: Callable[[Ledger], str], light: Callable[[Ledger], bool] | None = None
+        self, work: Callable[[Transaction], str], light: Callable[[Transaction], bool] | None = None
     ) -> None:
         await self.writer.do(work, light=light)
 
@@ -66,7 +66,7 @@ class Desk:
             prepare(self.path, turnstile, 1.0)
             with closing(connect(self.path, writes=True, busy_s=0)) as db:
                 self.writer = Writer(
-                    Ledger(db, wall_clock, lambda driver: True, Always()),
+                    Transaction(db, wall_clock, Always()),
                     turnstile,
                     explain=lambda error: explain(self.path, error),
                     announce=self.announce,
@@ -86,11 +86,11 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         await desk.writer.close()
 
 
-def saying(word: str) -> Callable[[Ledger], str]:
-    return lambda ledger: word
+def saying(word: str) -> Callable[[Transaction], str]:
+    return lambda transaction: word
 
 
-def who(ledger: Ledger) -> str:
+def who(transaction: Transaction) -> str:
     return "loop" if threading.get_ident() == HERE else "thread"
 
 
@@ -102,7 +102,7 @@ async def test_the_loop_does_not_write_while_the_thread_is_at_the_desk(desk: Des
     wrote: list[str] = []
 
     async def append() -> None:
-        wrote.append(await desk.writer.do(who, light=lambda ledger: True))
+        wrote.append(await desk.writer.do(who, light=lambda transaction: True))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(append)
@@ -117,7 +117,7 @@ async def test_a_lone_job_is_not_written_before_an_earlier_one_was_delivered(des
     """The thread has written and left, and the loop has not come round to collect it yet."""
     may_write = threading.Event()
 
-    def slow(ledger: Ledger) -> str:
+    def slow(transaction: Transaction) -> str:
         may_write.wait(PATIENCE_S)
         return "first"
 
@@ -129,7 +129,7 @@ async def test_a_lone_job_is_not_written_before_an_earlier_one_was_delivered(des
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(desk.does, slow)
         await anyio.sleep(0.02)
-        tasks.start_soon(desk.does, saying("second"), lambda ledger: True)
+        tasks.start_soon(desk.does, saying("second"), lambda transaction: True)
         desk.writer._loop.call_soon(be_busy)  # between its coming and its being dispatched
 
     assert desk.delivered == ["first", "second"]
@@ -138,14 +138,14 @@ async def test_a_lone_job_is_not_written_before_an_earlier_one_was_delivered(des
 async def test_a_job_that_breaks_its_batch_fails_alone(desk: Desk) -> None:
     answers: dict[str, object] = {}
 
-    async def do(name: str, work: Callable[[Ledger], object]) -> None:
+    async def do(name: str, work: Callable[[Transaction], object]) -> None:
         try:
             answers[name] = await desk.writer.do(work)
         except Exception as error:  # noqa: BLE001 - looked at below
             answers[name] = type(error).__name__
 
-    def break_the_batch(ledger: Ledger) -> None:
-        ledger._db.execute("INSERT INTO nowhere VALUES (1)")
+    def break_the_batch(transaction: Transaction) -> None:
+        transaction.db.execute("INSERT INTO nowhere VALUES (1)")
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(do, "before", saying("written"))
@@ -159,7 +159,7 @@ class Hesitant:
     """A job at which the thread looks for a while before it takes it."""
 
     def __init__(self, desk: Desk, wrote: list[str]) -> None:
-        self.work = lambda ledger: wrote.append("written")
+        self.work = lambda transaction: wrote.append("written")
         self.about, self.light, self.result = (), None, None
         self.error: BaseException | None = None
         self.future = desk.writer._loop.create_future()

@@ -22,10 +22,9 @@ from midflight.errors import StoreReplaced, StoreUnavailable
 from midflight.kernel.events import CancelRequested
 from midflight.runtime.journal_client import TROUBLE
 from midflight.store_files import ident
-from midflight.stores import sqlite, sqlite_hold
-from midflight.stores.descriptors import open_alone, share
-from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_file import explain
+from midflight.stores.sqlite import SqliteStore, open_files, sqlite_hold
+from midflight.stores.sqlite.descriptors import open_alone, share
+from midflight.stores.sqlite.sqlite_file import explain
 from stores.holders import holder
 from stores.programs import command, environment
 from stores.runs import cancel, pause, read_all, resume, running, start
@@ -272,7 +271,7 @@ async def test_a_store_without_a_mark_is_given_one_that_stays(path: Path) -> Non
     marks = []
     for _ in range(2):
         async with SqliteStore.open(path) as store:
-            marks.append(store._hold.mark)
+            marks.append(store._files.hold.mark)
 
     assert marks[0] == marks[1] != bytes(3)
 
@@ -474,7 +473,7 @@ async def test_a_forked_child_that_ends_takes_nothing_from_its_parent(path: Path
     async with SqliteStore.open(path) as store:
         driving = await running(store)
         async with store.lease("d-9"):
-            in_a_child(store._writing.close)
+            in_a_child(store._files.writing.close)
             look_from_outside(path)
             assert not await store.lease_gone("d-9")
             await pause(store)
@@ -486,7 +485,7 @@ async def test_a_forked_child_is_told_to_open_the_store_itself(path: Path) -> No
     async with SqliteStore.open(path) as store:
         await running(store)
 
-        assert "forked" in in_a_child(store._hold.look_before)
+        assert "forked" in in_a_child(store._files.hold.look_before)
 
 
 # ── systems without locks of open files ──────────────────────────────────────────────────────
@@ -497,7 +496,7 @@ async def test_without_locks_of_open_files_a_lost_lock_of_a_driver_is_noticed(
     path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Others take its driver for dead from then on."""
-    monkeypatch.setattr(sqlite, "HAS_BYTE_LOCKS", False)
+    monkeypatch.setattr(open_files, "HAS_BYTE_LOCKS", False)
     monkeypatch.setattr(sqlite_hold, "HAS_BYTE_LOCKS", False)
     folder = path.with_name(f"{path.name}.d") / "drivers"
 
@@ -521,7 +520,7 @@ async def test_without_locks_of_open_files_a_lost_lock_of_a_driver_is_noticed(
 async def test_without_locks_of_open_files_the_look_before_each_acknowledgement_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "HAS_BYTE_LOCKS", False)
+    monkeypatch.setattr(open_files, "HAS_BYTE_LOCKS", False)
     monkeypatch.setattr(sqlite_hold, "HAS_BYTE_LOCKS", False)
 
     with pytest.raises(StoreReplaced):

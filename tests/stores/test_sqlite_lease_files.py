@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from midflight.stores import sqlite_lease_files
-from midflight.stores.sqlite_lease_files import FolderLeases as Leases
+from midflight.stores.sqlite import sqlite_lease
+from midflight.stores.sqlite.sqlite_lease import FolderLeases as Leases
 
 TIMES = 1000
 
@@ -20,9 +20,7 @@ TIMES = 1000
 def test_a_lease_is_not_reported_gone_while_others_look_and_tidy_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        sqlite_lease_files, "TRIES_MAX", 10_000
-    )  # who looks may be stopped as it does
+    monkeypatch.setattr(sqlite_lease, "TRIES_MAX", 10_000)  # who looks may be stopped as it does
     mine, theirs = Leases(tmp_path / "drivers"), Leases(tmp_path / "drivers")
     over = threading.Event()
 

@@ -18,11 +18,10 @@ import pytest
 
 from midflight.errors import StoreBusy, StoreUnavailable
 from midflight.kernel.events import PauseRequested, PlanSet
-from midflight.stores import descriptors, sqlite_file
-from midflight.stores.base import Draft, Submit
-from midflight.stores.locks import ByteLock
-from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_hold import INDEX_HEAD, OPENING, SHARED
+from midflight.stores.protocol import Draft, Submit
+from midflight.stores.sqlite import SqliteStore, descriptors, sqlite_file
+from midflight.stores.sqlite.locks import ByteLock
+from midflight.stores.sqlite.sqlite_hold import INDEX_HEAD, OPENING, SHARED
 from stores.runs import ANN, OLGA, decision, pause, read_all, running
 from stores.turns import locked_by_another
 
@@ -51,13 +50,13 @@ def folder_shut_at_commit(store: SqliteStore, path: Path) -> Iterator[None]:
             path.parent.chmod(0)
             os.seteuid(65534 if us == 0 else us)  # rights do not bind root
 
-    store._writing.set_trace_callback(shut)
+    store._files.writing.set_trace_callback(shut)
     try:
         yield
     finally:
         os.seteuid(us)
         path.parent.chmod(0o755)
-        store._writing.set_trace_callback(None)
+        store._files.writing.set_trace_callback(None)
 
 
 @contextmanager
@@ -66,7 +65,7 @@ def index_unreadable(store: SqliteStore, path: Path) -> Iterator[None]:
     real = os.pread
 
     def failing(fd: int, size: int, offset: int) -> bytes:
-        if fd == store._hold._index_fd:
+        if fd == store._files.hold._index_fd:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return real(fd, size, offset)
 
@@ -82,7 +81,7 @@ def index_half_written(store: SqliteStore, path: Path) -> Iterator[None]:
 
     def torn(fd: int, size: int, offset: int) -> bytes:
         read = real(fd, size, offset)
-        return read[:INDEX_HEAD] + bytes(INDEX_HEAD) if fd == store._hold._index_fd else read
+        return read[:INDEX_HEAD] + bytes(INDEX_HEAD) if fd == store._files.hold._index_fd else read
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "pread", torn)
@@ -149,7 +148,7 @@ async def test_the_writer_does_not_repeat_what_may_have_been_written(path: Path)
     """Switches have no id by which a repetition would be known."""
     async with SqliteStore.open(path) as store:
         done: list[str] = []
-        store._writing.set_trace_callback(done.append)
+        store._files.writing.set_trace_callback(done.append)
 
         async def release(scope: str) -> None:
             with pytest.raises(StoreUnavailable):
@@ -171,14 +170,14 @@ async def test_an_append_before_which_the_file_cannot_be_looked_at_is_surely_not
         real = os.pread
 
         def failing(fd: int, size: int, offset: int) -> bytes:
-            if fd == store._hold._fd:
+            if fd == store._files.hold._fd:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             return real(fd, size, offset)
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "pread", failing)
-            store._hold._seen = (-1, -1)  # the file has changed since the last look
-            store._hold._looked_at = float("-inf")
+            store._files.hold._seen = (-1, -1)  # the file has changed since the last look
+            store._files.hold._looked_at = float("-inf")
             with pytest.raises(StoreUnavailable, match="Nothing was appended") as told:
                 await driving.decides(PlanSet(epoch=1, steps=("a",)))
 
@@ -221,10 +220,10 @@ async def test_a_checkpoint_between_the_looks_of_two_threads_is_no_loss(
             return read
 
         def look() -> None:
-            store._hold._seen = (-1, -1)
-            store._hold._looked_at = float("-inf")
+            store._files.hold._seen = (-1, -1)
+            store._files.hold._looked_at = float("-inf")
             try:
-                store._hold.look_before()
+                store._files.hold.look_before()
             except BaseException as error:  # noqa: BLE001 - looked at below
                 told.append(error)
 
@@ -234,7 +233,9 @@ async def test_a_checkpoint_between_the_looks_of_two_threads_is_no_loss(
             late.start()
             has_read.wait(PATIENCE_S)
             for statement in ("CREATE TABLE more (a)", "PRAGMA wal_checkpoint(PASSIVE)"):
-                store._writing.execute(statement).fetchall()  # counts up in the head of the file
+                store._files.writing.execute(
+                    statement
+                ).fetchall()  # counts up in the head of the file
             look()
             may_compare.set()
             late.join()

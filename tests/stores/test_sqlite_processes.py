@@ -14,9 +14,8 @@ import pytest
 from midflight.kernel.events import CancelRequested, PlanSet
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
-from midflight.stores import sqlite
-from midflight.stores.base import Store
-from midflight.stores.sqlite import SqliteStore
+from midflight.stores.protocol import Store
+from midflight.stores.sqlite import SqliteStore, sqlite_news
 from stores.programs import next_line, started
 from stores.runs import cancel, pause, read_all, resume, running
 
@@ -55,7 +54,7 @@ async def test_a_cancel_from_another_process_is_heard_here(store: Store, path: P
 async def test_it_is_heard_by_the_nudge_alone(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "POLL_S", 1000.0)
+    monkeypatch.setattr(sqlite_news, "POLL_S", 1000.0)
 
     heard = await cancelled_by_another_process(store, path)
 

@@ -24,8 +24,8 @@ from midflight.errors import (
 from midflight.kernel.events import PlanSet
 from midflight.kernel.phases import Phase
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_file import connect, prepare
-from midflight.stores.turnstile import turnstile_of_files
+from midflight.stores.sqlite.locks import turnstile_of_files
+from midflight.stores.sqlite.sqlite_file import connect, prepare
 from stores.passing import let_pass
 from stores.programs import command, environment
 from stores.runs import OLGA, cancel, pause, positions, read_all, running, start
@@ -279,10 +279,10 @@ async def test_a_read_that_was_given_up_is_over_before_what_it_reads_is_closed(
         def slowly() -> None:
             begun.set()
             given_up.wait(40)
-            read.append(store._db.execute("SELECT 1").fetchone())
+            read.append(store._files.reading.execute("SELECT 1").fetchone())
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(store._in_reader, slowly)
+            tasks.start_soon(store._reader.in_reader, slowly)
             assert await anyio.to_thread.run_sync(begun.wait, 40)
             tasks.cancel_scope.cancel()
         assert read == []

@@ -14,12 +14,11 @@ from midflight.errors import StoreUnavailable
 from midflight.kernel.events import PlanSet, StepSettled
 from midflight.kernel.machine import State
 from midflight.kernel.record import Event
-from midflight.stores import sqlite_writer
-from midflight.stores.base import Append
 from midflight.stores.codec import INLINE_MAX
-from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite_hold import DOOR, GATE
-from midflight.stores.sqlite_ledger import Ledger
+from midflight.stores.protocol import Append
+from midflight.stores.sqlite import SqliteStore, sqlite_writer
+from midflight.stores.sqlite.sqlite_hold import DOOR, GATE
+from midflight.stores.sqlite.transaction import Transaction
 from stores.runs import Driver, decision, positions, read_all, running
 from stores.turns import locked_by_another
 
@@ -39,13 +38,13 @@ async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Who committed each append, told by the thread it happened in."""
     seen: list[str] = []
-    append = Ledger.append
+    append = Transaction.append
 
-    def noted(ledger: Ledger, wanted: Append, folded: dict[str, State] | None) -> object:
+    def noted(transaction: Transaction, wanted: Append, folded: dict[str, State] | None) -> object:
         seen.append("loop" if threading.get_ident() == HERE else "thread")
-        return append(ledger, wanted, folded)
+        return append(transaction, wanted, folded)
 
-    monkeypatch.setattr(Ledger, "append", noted)
+    monkeypatch.setattr(Transaction, "append", noted)
     return seen
 
 

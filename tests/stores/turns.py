@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from midflight.stores.locks import ByteLock
-from midflight.stores.sqlite_hold import Hold
+from midflight.stores.sqlite.locks import ByteLock
+from midflight.stores.sqlite.sqlite_hold import Hold
 
 
 @contextmanager

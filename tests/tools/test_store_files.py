@@ -1,6 +1,6 @@
 """No tool and no guard opens a file of the store that its process has open.
 
-Closing it again would take SQLite's locks on it away: see ``stores/sqlite_hold.py``.
+Closing it again would take SQLite's locks on it away: see ``stores/sqlite/sqlite_hold.py``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Limits
 from midflight.remote import RemoteControl
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Query, Row
+from midflight.stores.protocol import Query, Row
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from midflight.tui.app import LOOK_S

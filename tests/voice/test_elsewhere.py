@@ -15,7 +15,7 @@ from midflight.control import Control, local
 from midflight.kernel.events import TextStreamed
 from midflight.kernel.record import Recorded
 from midflight.models.scripted import ScriptedModel, say
-from midflight.stores.base import Delta, LiveWatch, Query
+from midflight.stores.protocol import Delta, LiveWatch, Query
 from voice.studio import ANN, THREAD, WORD, line_of
 from voice.talkers import TEXT
 

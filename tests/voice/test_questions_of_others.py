@@ -14,7 +14,7 @@ from midflight.kernel.phases import LIVE, Cause
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from midflight.voice.lexicon import Act
 from midflight.voice.shown import Did
 from voice.studio import THREAD, Scene, on_the_line, talking

@@ -25,7 +25,7 @@ from midflight.inputs import Clock
 from midflight.kernel.phases import LIVE, Role
 from midflight.kernel.record import Actor
 from midflight.run import Agent
-from midflight.stores.base import THREAD_PREFIX, Query
+from midflight.stores.protocol import THREAD_PREFIX, Query
 
 
 class Chats:

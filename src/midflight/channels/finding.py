@@ -12,8 +12,8 @@ from midflight.kernel.events import QuestionOpened
 from midflight.kernel.status import status
 from midflight.kernel.thread import ThreadState
 from midflight.sheets.words import short
-from midflight.stores.base import Query
-from midflight.stores.waiting import question_at, thread_if_any
+from midflight.stores.lookup import question_at, thread_if_any
+from midflight.stores.protocol import Query
 
 RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means
 

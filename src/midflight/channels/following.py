@@ -24,7 +24,7 @@ from midflight.kernel.status import place
 from midflight.sheets import RunBook, ThreadBook
 from midflight.sheets.view import asked as asked_of
 from midflight.sheets.words import short
-from midflight.stores.base import LiveWatch, Query
+from midflight.stores.protocol import LiveWatch, Query
 
 FILES_MAX: Final = 9  # beside the partial work itself
 

@@ -29,7 +29,7 @@ from midflight.cli.failing import CHAIN_BROKEN, CHAIN_NOT_TO_HEAD, DONE
 from midflight.cli.printing import answering, print, print_json
 from midflight.control import Control
 from midflight.errors import InvalidRequest
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 
 app = typer.Typer()
 audit = typer.Typer(help="Export the audit, and check that it is whole.", no_args_is_help=True)

@@ -26,8 +26,8 @@ from midflight.errors import InvalidRequest, JournalNotFound, Refused, StoreUnav
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, Row
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
+from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, Query, Row
 
 if TYPE_CHECKING:
     from midflight.remote.control import AnyControl

@@ -27,7 +27,7 @@ from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.run import Agent
-from midflight.stores.opening import open_store, shown
+from midflight.stores.factory import open_store, shown
 
 app = typer.Typer()
 TOKEN: Final = "DISCORD_TOKEN"

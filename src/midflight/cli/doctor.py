@@ -34,7 +34,7 @@ from midflight.cli.token import KEYS
 from midflight.control import Control
 from midflight.errors import MidflightError, to_install
 from midflight.kernel.decide import ASIDE
-from midflight.stores.opening import shown
+from midflight.stores.factory import shown
 
 app = typer.Typer()
 EXTRAS: Final = {

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from midflight.errors import JournalNotFound
-from midflight.stores.base import RUN_PREFIX, Store
+from midflight.stores.protocol import RUN_PREFIX, Store
 
 
 class RunFolders:

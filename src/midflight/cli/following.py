@@ -25,7 +25,7 @@ from midflight.sheets import RunBook, RunSheet, StepSheet, ThreadBook
 from midflight.sheets.caps import CAP
 from midflight.sheets.shapes import Asked, Mark
 from midflight.sheets.words import short
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from midflight.terminal import looks
 
 if TYPE_CHECKING:

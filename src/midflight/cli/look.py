@@ -15,7 +15,7 @@ from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.sheets import RunBook, RunSheet
 from midflight.sheets.figures import count, money
-from midflight.stores.base import PAGE, Query, Row
+from midflight.stores.protocol import PAGE, Query, Row
 from midflight.terminal import looks
 from midflight.terminal.folding import folded, more
 from midflight.terminal.talk import SAID, told

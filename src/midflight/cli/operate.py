@@ -20,7 +20,7 @@ from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
 from midflight.kernel.phases import IN_MOTION
-from midflight.stores.base import Purged, Query, Store
+from midflight.stores.protocol import Purged, Query, Store
 
 app = typer.Typer()
 SCOPE = Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")]

@@ -16,7 +16,7 @@ from midflight.control import Control, local
 from midflight.engines.restate_place import INGRESS, SERVICE, Restate, shown
 from midflight.errors import InvalidRequest
 from midflight.run import Agent
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
 
 ENGINES: Final = ("local", "restate")
 SERVICE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")

@@ -37,7 +37,7 @@ from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor, Limits
 from midflight.run import Agent
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
 
 app = typer.Typer()
 WORKDIR = Path(".midflight")

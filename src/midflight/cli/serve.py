@@ -47,7 +47,7 @@ from midflight.inputs import LOOPBACK
 from midflight.kernel.phases import Role
 from midflight.overriding import override
 from midflight.run import Agent
-from midflight.stores.opening import shown
+from midflight.stores.factory import shown
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 

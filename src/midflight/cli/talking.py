@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from midflight.kernel.events import MessagesTaken
 from midflight.kernel.record import Recorded
 from midflight.sheets import ThreadBook
-from midflight.stores.base import PAGE
+from midflight.stores.protocol import PAGE
 from midflight.terminal import talk
 from midflight.terminal.looks import indented
 from midflight.verbs.transcript import Line

@@ -16,7 +16,7 @@ from midflight.cli.talking import Talking, talk_of
 from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.kernel.record import Recorded
 from midflight.sheets import ThreadSheet
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from midflight.terminal.looks import indented, one_line
 
 app = typer.Typer()

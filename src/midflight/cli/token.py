@@ -14,7 +14,7 @@ from midflight.cli.desk import JsonOption, StoreOption, check_store, store_of
 from midflight.cli.printing import print, print_json
 from midflight.errors import InvalidRequest, MidflightError
 from midflight.kernel.phases import Role
-from midflight.stores.opening import open_store
+from midflight.stores.factory import open_store
 
 if TYPE_CHECKING:
     from midflight.server.keyring import Keyring

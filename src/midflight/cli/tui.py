@@ -23,7 +23,7 @@ from midflight.cli.failing import USAGE, tell
 from midflight.cli.printing import print
 from midflight.cli.watch import watch
 from midflight.errors import to_install
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 
 if TYPE_CHECKING:
     from midflight.tui.app import MidflightApp

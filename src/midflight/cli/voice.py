@@ -20,7 +20,7 @@ from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
 from midflight.kernel.record import Actor
 from midflight.run import Agent
-from midflight.stores.base import THREAD_PREFIX
+from midflight.stores.protocol import THREAD_PREFIX
 from midflight.terminal.looks import indented
 from midflight.verbs.transcript import CUT, UNHEARD
 

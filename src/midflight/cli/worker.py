@@ -37,7 +37,7 @@ from midflight.engines.restate_place import ADMIN, INGRESS, SERVICE
 from midflight.engines.restate_place import shown as shown_place
 from midflight.errors import InvalidRequest
 from midflight.run import Agent
-from midflight.stores.opening import open_store, shown
+from midflight.stores.factory import open_store, shown
 
 app = typer.Typer()
 PORT: Final = 9080

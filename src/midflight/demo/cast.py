@@ -19,7 +19,7 @@ from midflight.kernel.record import Actor, Limits
 from midflight.models.base import Model
 from midflight.models.opening import open_model
 from midflight.run import Agent
-from midflight.stores.base import Query, Row
+from midflight.stores.protocol import Query, Row
 
 MODELLED: Final = f"{NAME}-model"
 TITLE: Final = "Churn memo"

@@ -37,8 +37,8 @@ from midflight.runtime.journal_client import JournalClient, Waits
 from midflight.runtime.run_session import Session
 from midflight.runtime.steps.bounds import Alarms
 from midflight.runtime.steps.tool_call import Call
-from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
 from midflight.stores.clock_steps import is_due
+from midflight.stores.protocol import Draft, Lease, Row, Store, Submit, View
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 from midflight.tools.supervised import outlived

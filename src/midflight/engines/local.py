@@ -19,7 +19,7 @@ from midflight.engines.sweep import SWEEP_S, Sweep
 from midflight.engines.watchdog import BLOCKED_S
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.run import Agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tasks import owned_tasks
 
 

@@ -24,7 +24,7 @@ from midflight.errors import InvalidRequest, JournalNotFound, StoreError, to_ins
 from midflight.inputs import Ids, new_id
 from midflight.kernel.phases import ENDS
 from midflight.run import Agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tasks import owned_tasks
 
 try:

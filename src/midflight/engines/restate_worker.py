@@ -28,7 +28,7 @@ from midflight.engines.sweep import SWEEP_S
 from midflight.errors import JournalNotFound, StoreError, to_install
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.run import Agent
-from midflight.stores.base import Store
+from midflight.stores.protocol import Store
 from midflight.tasks import owned_tasks
 
 try:

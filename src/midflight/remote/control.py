@@ -28,8 +28,8 @@ from midflight.remote.talks import RemoteTalks, check_who
 from midflight.remote.tokens import checked_token
 from midflight.run import Agent
 from midflight.schemas import check_switch
-from midflight.stores.base import Delta, Killing
-from midflight.stores.waiting import without_person
+from midflight.stores.lookup import without_person
+from midflight.stores.protocol import Delta, Killing
 from midflight.verbs.looking import Looking, cursors_of
 from midflight.verbs.telling import RunBy
 

@@ -15,7 +15,7 @@ from midflight.kernel.record import Recorded
 from midflight.remote.link import Link
 from midflight.remote.records import Stretch
 from midflight.remote.stream import AWAY_S, RemoteWatch
-from midflight.stores.base import PAGE, THREAD_PREFIX, Delta, Query, Row, empty_state
+from midflight.stores.protocol import PAGE, THREAD_PREFIX, Delta, Query, Row, empty_state
 
 ROWS_MAX: Final = 500  # a page of the index
 

@@ -21,7 +21,7 @@ from midflight.kernel.record import Recorded
 from midflight.remote.link import LATER, Link, Waits
 from midflight.remote.records import Wired
 from midflight.remote.refusals import error_of, told
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 
 SILENCE_S: Final = 45.0  # a living stream says so every 15 s
 AWAY_S: Final = 600.0  # how long a watcher waits for a server that is away

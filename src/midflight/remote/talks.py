@@ -13,7 +13,7 @@ from midflight.kernel.record import Actor
 from midflight.kernel.thread import Todo
 from midflight.remote.journals import RemoteJournals, place_of
 from midflight.remote.link import Link
-from midflight.stores.base import THREAD_PREFIX
+from midflight.stores.protocol import THREAD_PREFIX
 from midflight.verbs.covering import Ack
 from midflight.verbs.telling import By
 from midflight.verbs.todos import TodoOffer

@@ -18,7 +18,7 @@ from midflight.runtime.replay.step_records import Cut, Record
 from midflight.runtime.run_session import Session
 from midflight.runtime.steps.undo import compensate
 from midflight.runtime.threads.succession import end
-from midflight.stores.base import Draft, Submit, View
+from midflight.stores.protocol import Draft, Submit, View
 
 FEW: Final = 8  # names in a line that a person reads
 RESULTS_MAX: Final = 20  # results that are shown in the thread

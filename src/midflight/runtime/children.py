@@ -34,8 +34,8 @@ from midflight.runtime.host import Host
 from midflight.runtime.in_flight import Waiting
 from midflight.runtime.signals import still_moves
 from midflight.runtime.steps.budget import within_caps
-from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, Watch
-from midflight.stores.waiting import end_of, result_of
+from midflight.stores.lookup import end_of, result_of
+from midflight.stores.protocol import RUN_PREFIX, Draft, Submit, View, Watch
 from midflight.tasks import owned_tasks
 
 WAS_PURGED: Final = "its journal was purged, and with it what it did"

@@ -25,7 +25,7 @@ from midflight.runtime.replay.code_change import hold_for_code
 from midflight.runtime.run_session import Session
 from midflight.runtime.steps.tool_call import Call
 from midflight.runtime.steps.undo import next_undo
-from midflight.stores.base import PAGE, Watch
+from midflight.stores.protocol import PAGE, Watch
 
 ENDING: Final = "its process is ending"
 REPLAY_S: Final = 1.0  # a function that waits for so long without asking for more has changed

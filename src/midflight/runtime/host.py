@@ -21,7 +21,7 @@ from midflight.runtime.replay.lineage import Lineage
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.signals import Gate, Signals
 from midflight.runtime.steps.bounds import Alarms
-from midflight.stores.base import Lease
+from midflight.stores.protocol import Lease
 
 Ensure = Callable[[str], Awaitable[None]]
 Afterwards = Callable[..., None]

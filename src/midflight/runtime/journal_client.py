@@ -19,18 +19,9 @@ import anyio
 from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
-from midflight.stores.base import (
-    PAGE,
-    Append,
-    Committed,
-    JournalClock,
-    Query,
-    Row,
-    Store,
-    Submit,
-    Watch,
-)
-from midflight.stores.voices import Voices
+from midflight.stores.journal_clock import JournalClock
+from midflight.stores.protocol import PAGE, Append, Committed, Query, Row, Store, Submit, Watch
+from midflight.stores.watch.voices import Voices
 
 TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)
 """Errors that somebody may mend while a driver waits. Read-only: after a switch-over a driver may

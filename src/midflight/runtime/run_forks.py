@@ -21,8 +21,8 @@ from midflight.runtime.host import Host
 from midflight.runtime.questions import attempt_in_words, choice_of
 from midflight.runtime.replay.lineage import created_by_fork, spawn_of, state_at, taken_over
 from midflight.runtime.replay.step_records import Answered
-from midflight.stores.base import RUN_PREFIX, Draft, Submit, View
-from midflight.stores.waiting import until
+from midflight.stores.lookup import until
+from midflight.stores.protocol import RUN_PREFIX, Draft, Submit, View
 
 CHOICES: Final = {"undo": "Undo it", "keep": "Keep it"}
 

@@ -30,7 +30,8 @@ from midflight.runtime.foreign import mended
 from midflight.runtime.journal_client import NOTHING, JournalClient
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Moment, Record
-from midflight.stores.base import Append, Committed, Draft, Entry, JournalClock, Submit, View, Watch
+from midflight.stores.journal_clock import JournalClock
+from midflight.stores.protocol import Append, Committed, Draft, Entry, Submit, View, Watch
 
 UNSTORABLE: Final = (NotReadable, PayloadTooLarge)
 """Errors of an append that no store takes, now or later."""

@@ -31,7 +31,7 @@ from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.signals import Gate, Signals
 from midflight.runtime.steps.bounds import Alarms, detachable
 from midflight.runtime.threads.thread_messages import Attention
-from midflight.stores.base import Lease
+from midflight.stores.protocol import Lease
 from midflight.tools.secret import clean_logger
 
 UNWIND_S: Final = 5.0  # what a function has for its own clean-up before it is abandoned

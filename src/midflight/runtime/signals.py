@@ -17,7 +17,7 @@ from midflight.kernel.state import RunState
 from midflight.run import Redirected, Signal, Stopped
 from midflight.runtime.in_flight import InFlight, OpenStep, Waiting
 from midflight.runtime.run_journal import RunJournal
-from midflight.stores.base import Lease
+from midflight.stores.protocol import Lease
 
 
 class Signals:

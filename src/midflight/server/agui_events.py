@@ -34,7 +34,7 @@ from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Recorded, Unknown
 from midflight.server.agui_calls import Calls
 from midflight.server.agui_speech import Speech, message_of
-from midflight.stores.base import Began, Delta
+from midflight.stores.protocol import Began, Delta
 
 KEY: Final = "agui:"
 """How the key of a message begins that an AG-UI client has sent; the rest is its id there."""

@@ -24,8 +24,8 @@ from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Cause
 from midflight.server.agui_stream import Story, Turn
-from midflight.stores.base import Query
-from midflight.stores.waiting import thread_if_any
+from midflight.stores.lookup import thread_if_any
+from midflight.stores.protocol import Query
 
 REST_S: Final = 600.0  # a thread in which nothing happens is followed for so long; then come again
 LOOK_S: Final = 2.0  # between two looks for a run that the thread does not name

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midflight.server.agui_unused import unused_input
 from midflight.server.problems import Problem
-from midflight.stores.base import THREAD_PREFIX
+from midflight.stores.protocol import THREAD_PREFIX
 
 ID_MAX: Final = 200
 MAJOR: Final = 1

@@ -19,7 +19,7 @@ from ag_ui.core import (
 
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 
 
 def message_of(run: str, step: str, attempt: int) -> str:

@@ -38,8 +38,8 @@ from midflight.server.agui_events import KEY, Narrator, people_by_snapshot
 from midflight.server.agui_old import CANCELLED, cancelled_words, old_endings
 from midflight.server.agui_resume import Receipt
 from midflight.server.agui_state import ending, is_at_rest, patch, snapshot
-from midflight.stores.base import Delta, LiveWatch, Query
-from midflight.stores.subscription import weight
+from midflight.stores.protocol import Delta, LiveWatch, Query
+from midflight.stores.watch.subscription import weight
 
 PROTOCOL: Final = "1.0"
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times

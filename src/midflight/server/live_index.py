@@ -17,8 +17,8 @@ from midflight.errors import JournalNotFound
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import LIVE
 from midflight.server.watchers import Watchers
-from midflight.stores.base import RUN_PREFIX, Query, Row
-from midflight.stores.movements import Movements
+from midflight.stores.protocol import RUN_PREFIX, Query, Row
+from midflight.stores.watch.movements import Movements
 from midflight.verbs.driven import with_drivers
 
 PACE_S: Final = 0.05

@@ -8,7 +8,7 @@ from typing import Final
 from midflight.control import Control
 from midflight.kernel.phases import LIVE
 from midflight.server.quotas import Meter
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 
 COUNTED_MAX: Final = 10_000  # live runs; beyond that the gauge says as many
 HELP: Final = {

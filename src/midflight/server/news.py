@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from midflight.kernel.decide import Switch
-from midflight.stores.base import Row
+from midflight.stores.protocol import Row
 
 
 class ViewNews(Struct, frozen=True):

@@ -25,7 +25,7 @@ from midflight.server.verb_route import (
     answers,
     named,
 )
-from midflight.stores.base import Query as Wanted
+from midflight.stores.protocol import Query as Wanted
 
 router = APIRouter(prefix="/v1", tags=["runs"], responses=PROBLEMS)
 

@@ -22,8 +22,8 @@ from midflight.server.verb_route import (
     named,
     note,
 )
-from midflight.stores.base import Query as Wanted
-from midflight.stores.waiting import thread_state as load_thread
+from midflight.stores.lookup import thread_state as load_thread
+from midflight.stores.protocol import Query as Wanted
 from midflight.verbs import deliveries
 
 RUNS_SHOWN: Final = 100

@@ -22,7 +22,7 @@ from midflight.errors import MidflightError
 from midflight.kernel.record import Actor, Recorded
 from midflight.overriding import override
 from midflight.server.streaming import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
-from midflight.stores.base import Delta, LiveWatch
+from midflight.stores.protocol import Delta, LiveWatch
 from midflight.tools.secret import clean_logger
 
 RETRY_MS: Final = 1000

@@ -25,7 +25,7 @@ from midflight.server.news import RowNews, SwitchNews
 from midflight.server.sse import RETRY_MS, EventStream
 from midflight.server.streaming import ALIVE, Streams
 from midflight.sheets import Sheet
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from midflight.tasks import owned_tasks
 
 BEHIND: Final = "this reader was too far behind the list of runs"

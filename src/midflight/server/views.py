@@ -17,8 +17,8 @@ from midflight.kernel.thread import ThreadState, Todo
 from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
 from midflight.sheets.view import accounted, asked, unread, viewed
-from midflight.stores.base import Delta, Killing, Row, Store
-from midflight.stores.waiting import question_at
+from midflight.stores.lookup import question_at
+from midflight.stores.protocol import Delta, Killing, Row, Store
 from midflight.verbs.covering import runs_below
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line

@@ -21,7 +21,7 @@ from midflight.sheets.standing import without_driver
 from midflight.sheets.steps import Steps
 from midflight.sheets.view import accounted, asked, viewed
 from midflight.sheets.words import short, summary
-from midflight.stores.base import Delta, Row
+from midflight.stores.protocol import Delta, Row
 
 POINTS_MAX: Final = 200  # of the curve of spending; a screen is not much wider
 RESULT_WIDTH: Final = 400

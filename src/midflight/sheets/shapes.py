@@ -19,7 +19,7 @@ from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
 from midflight.kernel.record import Limits
 from midflight.kernel.state import Spent
-from midflight.stores.base import Row
+from midflight.stores.protocol import Row
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line
 

@@ -9,7 +9,7 @@ from midflight.kernel.record import Recorded
 from midflight.kernel.thread import ThreadState
 from midflight.sheets.shapes import ThreadSheet
 from midflight.sheets.view import unread
-from midflight.stores.base import Row
+from midflight.stores.protocol import Row
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line, Lines
 

@@ -69,16 +69,13 @@ def encode(journal: str, event: Event) -> Encoded:
         blob = (digest, value)
         changes: dict[str, Any] = {field: Raw(b"null"), "blob": Blob(digest, len(value))}
         event = msgspec.structs.replace(event, **changes)
-    body = _body(journal, event)
-    if len(body) > EVENT_MAX:
-        raise PayloadTooLarge(journal, event.stored_name(), len(body), EVENT_MAX)
-    _check_read_back(journal, event, body)
+    body = _body(journal, event, EVENT_MAX)
     return Encoded(event, body, zlib.crc32(body), blob)
 
 
 def check_readable(journal: str, request: Request) -> None:
     """Refuse what is not what it has to be, before anybody looks at it: text that is a number."""
-    _check_read_back(journal, request, _body(journal, request))
+    _body(journal, request)
     for name in _texts(type(request)):  # bytes and dates are written down as texts of another kind
         if not isinstance(given := getattr(request, name), str):
             told = TypeError(f"{name}= is {type(given).__name__} and no text")
@@ -90,19 +87,22 @@ def _texts(kind: type[Request]) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is str)
 
 
-def _body(journal: str, event: Event) -> bytes:
+def _body(journal: str, event: Event, at_most: int | None = None) -> bytes:
+    """Encode an event, and refuse what nobody could read again.
+
+    A caller's ``key=5`` would cost them their journal.
+    """
     try:
-        return _encoder.encode(event)
+        body = _encoder.encode(event)
     except UNWRITABLE as error:
         raise _unreadable(journal, event, error) from None
-
-
-def _check_read_back(journal: str, event: Event, body: bytes) -> None:
-    """Refuse what nobody could read again: a caller's ``key=5`` would cost them their journal."""
+    if at_most is not None and len(body) > at_most:
+        raise PayloadTooLarge(journal, event.stored_name(), len(body), at_most)
     try:
         _decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _unreadable(journal, event, error) from None
+    return body
 
 
 def _unreadable(journal: str, event: Event, error: Exception) -> MidflightError:

@@ -8,7 +8,7 @@ from typing import Self
 
 from midflight.audit.chain import Head, Link, linked
 from midflight.audit.record import Deed, body_of, deed
-from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
+from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, new_id, steady, wall_clock
 from midflight.kernel.decide import Switch, require_operator, scopes
 from midflight.kernel.events import Killed
@@ -18,12 +18,27 @@ from midflight.kernel.machine import State
 from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.auditing import of_kill, of_purge, of_release, of_request
-from midflight.stores.base import (
+from midflight.stores.clock_steps import ClockSteps
+from midflight.stores.codec import decode
+from midflight.stores.commit import (
+    Planned,
+    draft_widening,
+    kill_entries,
+    killing,
+    not_needed,
+    of_kill,
+    of_purge,
+    of_release,
+    of_request,
+    plan,
+    summary,
+)
+from midflight.stores.journal_clock import JournalClock
+from midflight.stores.lookup import folded
+from midflight.stores.protocol import (
     PAGE,
     Append,
     Committed,
-    JournalClock,
     Killing,
     Purged,
     Query,
@@ -31,13 +46,12 @@ from midflight.stores.base import (
     Submit,
     View,
     ascii_lower,
+    closed,
     empty_state,
+    name_taken,
 )
-from midflight.stores.clock_steps import ClockSteps
-from midflight.stores.codec import decode
-from midflight.stores.plan import Planned, draft_widening, kill_entries, killing, plan, summary
-from midflight.stores.purging import not_needed
-from midflight.stores.watched import Watched, closed
+from midflight.stores.watch.hub import Hub
+from midflight.stores.watch.movements import Movements, no_movements
 
 
 class MemoryLease:
@@ -50,14 +64,16 @@ class MemoryLease:
         self.lock = None
 
 
-class MemoryStore(Watched):
+class MemoryStore:
     """Forgets everything when the process ends, and otherwise behaves as the other stores do.
 
     One that is made by itself stays open; ``MemoryStore.open`` closes it at the end of the block.
     """
 
     def __init__(self, clock: Clock = wall_clock, steadily: Clock | None = None) -> None:
-        super().__init__(self.read)
+        self._hub = hub = Hub(self.read)
+        self.watch, self.watch_live, self.movements = hub.watch, hub.watch_live, hub.watch_all
+        self.voices = hub.voices
         self._clock = clock
         self._steps = ClockSteps(clock, steadily or (steady if clock is wall_clock else None))
         self._closed = False
@@ -122,6 +138,10 @@ class MemoryStore(Watched):
         if journal not in self._journals:
             raise JournalNotFound(journal)
         return self._journals[journal][after : after + limit]
+
+    async def load(self, journal: str) -> State:
+        """See ``Store.load``."""
+        return await folded(self.read, journal)
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
@@ -200,7 +220,7 @@ class MemoryStore(Watched):
         self._check_open()
         check_driver_name(driver)
         if driver in self._leases:
-            raise InvalidRequest(f"driver {driver} is alive already; take another name.")
+            raise name_taken(driver)
         held = MemoryLease(driver)
         self._leases.add(driver)
         try:
@@ -225,6 +245,10 @@ class MemoryStore(Watched):
         """See ``Store.now``."""
         self._check_open()
         return self._clock()
+
+    def wanting(self) -> Movements:
+        """See ``Store.wanting``. Here nobody is told."""
+        return no_movements()
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""
@@ -293,20 +317,11 @@ class MemoryStore(Watched):
     def _commit(self, planned: Planned) -> tuple[Recorded, ...]:
         """Keep what a disk would give back, so that live equals replay here too."""
         records = []
-        for record, encoded in zip(planned.records, planned.encoded, strict=True):
-            stored = decode(
-                record.journal,
-                record.position,
-                record.at,
-                version=encoded.event.VERSION,
-                must_understand=encoded.event.MUST_UNDERSTAND,
-                checksum=encoded.checksum,
-                body=encoded.body,
-            )
-            self._journals.setdefault(record.journal, []).append(stored)
-            if encoded.blob:
-                self._blobs[encoded.blob[0]] = encoded.blob[1]
+        for row in planned.events:
+            stored = decode(*(*row[:6], row[-1].encode()))
+            self._journals.setdefault(stored.journal, []).append(stored)
             records.append(stored)
+        self._blobs.update((digest, value) for _, digest, value in planned.blobs)
         if records:
             self._appends[planned.append_id] = records
             self._hub.publish(records)

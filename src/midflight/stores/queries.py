@@ -9,12 +9,12 @@ from typing import Final
 _NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
-def script(filename: str) -> str:
-    """A whole file: a schema or a migration."""
-    return (resources.files("midflight.stores") / "sql" / filename).read_text(encoding="utf-8")
+def script(path: str) -> str:
+    """Read a whole file of this package: a schema or a migration."""
+    return (resources.files("midflight.stores") / path).read_text(encoding="utf-8")
 
 
-def named(filename: str) -> dict[str, str]:
-    """The statements of a file by their names."""
-    _, *parts = _NAME.split(script(filename))
+def named(path: str) -> dict[str, str]:
+    """Read the statements of a file, by their names."""
+    _, *parts = _NAME.split(script(path))
     return dict(zip(parts[::2], (body.strip() for body in parts[1::2]), strict=True))

@@ -20,8 +20,8 @@ from opentelemetry.trace import (
 from midflight.client import Client
 from midflight.control import Control
 from midflight.errors import InvalidRequest, JournalNotFound, StoreError
-from midflight.stores.base import RUN_PREFIX
-from midflight.stores.movements import Movements
+from midflight.stores.protocol import RUN_PREFIX
+from midflight.stores.watch.movements import Movements
 from midflight.tasks import owned_tasks
 from midflight.telemetry.spans import RunSpans, Told
 from midflight.tools.secret import clean_logger

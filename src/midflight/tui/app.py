@@ -16,7 +16,7 @@ from textual.worker import Worker
 
 from midflight.errors import MidflightError
 from midflight.kernel.record import Actor
-from midflight.stores.base import Query, Row
+from midflight.stores.protocol import Query, Row
 from midflight.terminal.slots import Slot
 from midflight.tui import pictures
 from midflight.tui.bar import Bar, Slotted

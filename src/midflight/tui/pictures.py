@@ -13,7 +13,7 @@ from midflight.kernel.diff import word_diff
 from midflight.kernel.phases import ENDS
 from midflight.sheets import RunSheet, StepSheet, ThreadSheet
 from midflight.sheets.figures import money
-from midflight.stores.base import Row
+from midflight.stores.protocol import Row
 from midflight.terminal import looks
 from midflight.terminal import talk as talking
 from midflight.terminal.visible import visible

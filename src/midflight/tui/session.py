@@ -14,7 +14,7 @@ from midflight.errors import MidflightError
 from midflight.kernel.events import StepSettled
 from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, RunSheet, ThreadBook, ThreadSheet
-from midflight.stores.base import PAGE, Delta, Query, Row
+from midflight.stores.protocol import PAGE, Delta, Query, Row
 from midflight.tasks import owned_tasks
 from midflight.verbs.todos import TodoOffer
 

@@ -16,7 +16,7 @@ from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.runtime.threads.recollection import spoken
-from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, View
+from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, View
 from midflight.verbs.auditing import audited
 from midflight.verbs.covering import Ack
 from midflight.verbs.driven import is_alone

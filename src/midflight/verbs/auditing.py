@@ -26,7 +26,7 @@ from midflight.audit.visit import current_visit
 from midflight.errors import MidflightError, Refused, StoreError
 from midflight.inputs import new_id, wall_clock
 from midflight.kernel.record import Actor, Limits, Request
-from midflight.stores.base import Committed, Store, Submit
+from midflight.stores.protocol import Committed, Store, Submit
 
 RECORD_S: Final = 2.0  # what a caller waits for the record of a refusal
 EACH: Final = 60  # refusals of one caller in a minute that are recorded one by one

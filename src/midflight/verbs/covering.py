@@ -19,8 +19,8 @@ from midflight.kernel.reach import Below, waits_for_step
 from midflight.kernel.record import Event, Request
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import ThreadState
-from midflight.stores.base import Draft, View, Widen
-from midflight.stores.waiting import Journals, run_state
+from midflight.stores.lookup import Journals, run_state
+from midflight.stores.protocol import Draft, View, Widen
 
 BELOW_MAX: Final = 100  # runs that are read for the words on one button
 

@@ -14,7 +14,7 @@ from midflight.kernel.decide import ASIDE
 from midflight.kernel.events import Killed, MessagesTaken, RunFinished
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import Delivery, RunState
-from midflight.stores.base import Query, Store
+from midflight.stores.protocol import Query, Store
 
 ACCEPTED: Final = "accepted"
 VERBS: Final[dict[type[Any], str]] = {

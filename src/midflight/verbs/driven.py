@@ -9,7 +9,7 @@ from msgspec import structs
 from midflight.kernel.phases import Phase
 from midflight.kernel.state import RunState
 from midflight.kernel.timing import CLAIM_S, needs_driver, undriven_since
-from midflight.stores.base import Row, Store
+from midflight.stores.protocol import Row, Store
 
 
 async def with_drivers(store: Store, rows: Iterable[Row]) -> list[Row]:

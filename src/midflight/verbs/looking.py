@@ -15,8 +15,8 @@ from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
 from midflight.kernel.timing import needs_driver, undriven_since
-from midflight.stores.base import Query, Row
-from midflight.stores.waiting import Journals, run_state, until
+from midflight.stores.lookup import Journals, run_state, until
+from midflight.stores.protocol import Query, Row
 from midflight.verbs.covering import offers, runs_below
 
 ROWS: Final = 500  # a page of them

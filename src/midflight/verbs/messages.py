@@ -23,8 +23,8 @@ from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.kernel.status import answer
 from midflight.runtime.threads.succession import finder
-from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
 from midflight.stores.codec import check_readable
+from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, Query, View
 from midflight.verbs.auditing import audited
 from midflight.verbs.covering import Ack, below, cover
 from midflight.verbs.driven import is_alone

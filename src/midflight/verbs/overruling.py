@@ -15,7 +15,7 @@ from midflight.kernel.record import Actor, Request
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
 from midflight.runtime.threads.succession import finder
-from midflight.stores.base import View
+from midflight.stores.protocol import View
 from midflight.verbs.covering import cover
 
 

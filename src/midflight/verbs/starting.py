@@ -24,8 +24,8 @@ from midflight.run import Agent
 from midflight.runtime.replay.lineage import check_line, created_by_fork, place_of
 from midflight.runtime.threads.succession import finder, thread_of, to_front
 from midflight.schemas import plain_data
-from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View
-from midflight.stores.waiting import run_state
+from midflight.stores.lookup import run_state
+from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View
 from midflight.verbs import turns
 from midflight.verbs.auditing import asked_for, audited, submitting
 from midflight.verbs.covering import Ack

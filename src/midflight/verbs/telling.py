@@ -14,9 +14,9 @@ from midflight.kernel import thread as t
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.record import Actor, Request
 from midflight.runtime.threads.succession import begun_in, drafted, thread_of, transact
-from midflight.stores.base import THREAD_PREFIX, Draft, Query, Store, View
 from midflight.stores.codec import check_readable
-from midflight.stores.waiting import thread_state
+from midflight.stores.lookup import thread_state
+from midflight.stores.protocol import THREAD_PREFIX, Draft, Query, Store, View
 from midflight.verbs.auditing import asked_for, submitting
 from midflight.verbs.covering import Ack
 

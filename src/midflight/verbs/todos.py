@@ -13,7 +13,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.preview import preview
 from midflight.kernel.state import RunState
 from midflight.runtime.threads.succession import finder
-from midflight.stores.base import RUN_PREFIX, View
+from midflight.stores.protocol import RUN_PREFIX, View
 from midflight.verbs.auditing import audited
 from midflight.verbs.covering import Ack, cover, runs_below
 from midflight.verbs.overruling import Overruling

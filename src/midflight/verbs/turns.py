@@ -18,7 +18,7 @@ from midflight.kernel.phases import Cause, Role
 from midflight.kernel.record import Event, key_of
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
-from midflight.stores.base import Draft, View, Widen
+from midflight.stores.protocol import Draft, View, Widen
 
 BUSY: Final = "busy"
 STARTED: Final = "started"

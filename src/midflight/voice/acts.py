@@ -13,7 +13,7 @@ from midflight.inputs import Ids
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
-from midflight.stores.waiting import thread_if_any
+from midflight.stores.lookup import thread_if_any
 from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import HOLDING, Act, Meaning, approves, cancels

@@ -21,8 +21,8 @@ from midflight.control import Control
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
 from midflight.run import Agent
-from midflight.stores.base import THREAD_PREFIX
-from midflight.stores.waiting import thread_if_any
+from midflight.stores.lookup import thread_if_any
+from midflight.stores.protocol import THREAD_PREFIX
 from midflight.voice.call import POLICY, Call
 from midflight.voice.line import Engines
 from midflight.voice.seams import SpeechFailed

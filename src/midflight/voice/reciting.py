@@ -13,7 +13,7 @@ from midflight.conversation import stopped_here, why_stopped
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.phases import Outcome
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting
 from midflight.voice.utterance import Question, Utterance

@@ -13,7 +13,7 @@ from midflight.control import Control
 from midflight.inputs import Ids
 from midflight.kernel.record import Actor
 from midflight.run import Agent
-from midflight.stores.waiting import thread_if_any
+from midflight.stores.lookup import thread_if_any
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting
 from midflight.voice.utterance import Utterance

@@ -14,8 +14,8 @@ from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import LIVE, Cause, Effect
 from midflight.kernel.record import Actor, Recorded
-from midflight.stores.base import Delta, LiveWatch, Query
-from midflight.stores.waiting import thread_if_any
+from midflight.stores.lookup import thread_if_any
+from midflight.stores.protocol import Delta, LiveWatch, Query
 from midflight.voice.asking import Asking, spoken
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting

@@ -45,7 +45,7 @@ async def serve(folder: Path, port: int) -> None:
 
         @app.get("/test/runs/{thread}")
         async def runs(thread: str) -> list[dict[str, Any]]:
-            from midflight.stores.base import Query
+            from midflight.stores.protocol import Query
 
             rows = await control.runs(Query(thread=f"t-{thread}"))
             return [{"run": row.journal, "phase": row.phase} for row in rows]

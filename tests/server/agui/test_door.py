@@ -14,7 +14,7 @@ from midflight.kernel.record import Actor
 from midflight.run import Agent, Run, agent
 from midflight.server.quotas import Quotas
 from midflight.server.streaming import Pace
-from midflight.stores.base import Query
+from midflight.stores.protocol import Query
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from scenarios.conftest import Open

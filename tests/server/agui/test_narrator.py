@@ -20,7 +20,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Event, Recorded
 from midflight.server.agui_events import Narrator, is_ours
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from server.agui.legal import Verifier
 
 JOURNALS = sorted(FOLDER.glob("*/*.jsonl"))

@@ -27,7 +27,7 @@ from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
 from midflight.server.agui_speech import Speech
 from midflight.server.agui_stream import Story
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from midflight.tools.base import EffectName, tool
 from midflight.tools.progress import emit
 from scenarios.conftest import Open

@@ -21,7 +21,7 @@ from midflight.server import agui_bounds
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
 from midflight.server.agui_stream import STATE_S, Story, Turn
-from midflight.stores.base import Delta
+from midflight.stores.protocol import Delta
 from midflight.tools.base import tool
 from scenarios.conftest import Open
 from server.agui.agents import biller, order, plain

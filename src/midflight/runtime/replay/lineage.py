@@ -27,8 +27,8 @@ from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Begun, Record
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.values import DIGEST_BYTES
-from midflight.stores.base import empty_state
-from midflight.stores.waiting import Journals
+from midflight.stores.lookup import Journals
+from midflight.stores.protocol import empty_state
 
 FEW: Final = 8  # names in a line that a person reads
 NAMED: Final = 6  # effects of a background run that a question names

@@ -30,8 +30,8 @@ from midflight.kernel.thread import (
     goes_on,
     is_further,
 )
-from midflight.stores.base import PAGE
-from midflight.stores.waiting import Journals
+from midflight.stores.lookup import Journals
+from midflight.stores.protocol import PAGE
 
 CUT: Final = "[The person has cut you short here and has heard no more.]"
 NOT_SAID: Final = (

@@ -21,8 +21,8 @@ from midflight.runtime import values
 from midflight.runtime.foreign import text
 from midflight.runtime.host import Host
 from midflight.runtime.journal_client import JournalClient
-from midflight.stores.base import RUN_PREFIX, Committed, Draft, Submit, View, Widen
-from midflight.stores.waiting import end_of, result_of
+from midflight.stores.lookup import end_of, result_of
+from midflight.stores.protocol import RUN_PREFIX, Committed, Draft, Submit, View, Widen
 
 REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
 REPORT_READ_MAX: Final = 16_000  # and that are read by the run which has begun it

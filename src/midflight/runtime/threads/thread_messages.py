@@ -33,7 +33,7 @@ from midflight.runtime.host import Host
 from midflight.runtime.signals import still_moves
 from midflight.runtime.threads.succession import begun_in, read_report, thread_of, to_front
 from midflight.runtime.threads.thread_triage import Triage
-from midflight.stores.base import Draft, Submit, View, Watch
+from midflight.stores.protocol import Draft, Submit, View, Watch
 from midflight.tasks import owned_tasks
 
 RUSH_MAX: Final = 3  # while people keep writing each call waits twice as long; so often

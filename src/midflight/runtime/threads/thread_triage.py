@@ -38,7 +38,7 @@ from midflight.runtime.steps.bounds import Aborted, Raised, Returned, detachable
 from midflight.runtime.steps.tool_call import GRACE_S, Call
 from midflight.runtime.threads.recollection import spoken
 from midflight.runtime.threads.succession import drafted, finder, thread_of
-from midflight.stores.base import RUN_PREFIX, Committed, Draft, Submit, View
+from midflight.stores.protocol import RUN_PREFIX, Committed, Draft, Submit, View
 from midflight.tools.base import Tool
 
 WORDS: Final = {

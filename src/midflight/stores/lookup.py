@@ -1,0 +1,180 @@
+"""Reads one thing of a journal, wherever that can be read, and waits for what a run comes to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Final, Protocol
+
+from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
+from midflight.kernel.events import QuestionOpened, RunFinished
+from midflight.kernel.fold import advance, fold
+from midflight.kernel.machine import State
+from midflight.kernel.record import Recorded
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import ThreadState
+from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
+
+ON_QUESTION: Final = ("wait", "raise")
+
+
+class Journals(Protocol):
+    """The readable part of a store, or of a server's store."""
+
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
+        """Up to ``limit`` events after a position."""
+
+    async def load(self, journal: str) -> State:
+        """A whole journal, folded."""
+
+    async def rows(self, query: Query) -> list[Row]:
+        """Look the read model up."""
+
+    async def row(self, journal: str) -> Row:
+        """The read model of one journal."""
+
+    async def now(self) -> float:
+        """The store's clock."""
+
+    def watch(
+        self, cursors: Mapping[str, int]
+    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
+        """Events after the given positions, then live ones."""
+
+
+class Blobs(Protocol):
+    """A place from which large values are read."""
+
+    async def blob(self, digest: str) -> bytes:
+        """A value that was too large for a row."""
+
+
+async def folded(read: Read, journal: str) -> State:
+    """Fold a whole journal. Page by page, and the loop is given back in between."""
+    state = empty_state(journal)
+    while True:
+        page = await read(journal, state.head)
+        fold(state, page)
+        if len(page) < PAGE:
+            return state
+
+
+async def run_state(journals: Journals, run: str) -> RunState:
+    """A run as it is now; JournalNotFound for a journal that is not a run's."""
+    state = await journals.load(run)
+    if not isinstance(state, RunState):
+        raise JournalNotFound(run)
+    return state
+
+
+async def thread_state(journals: Journals, thread: str) -> ThreadState:
+    """A thread as it is now; JournalNotFound for a journal that is not a thread's."""
+    talk = await journals.load(thread)
+    if not isinstance(talk, ThreadState):
+        raise JournalNotFound(thread)
+    return talk
+
+
+async def thread_if_any(journals: Journals, thread: str) -> ThreadState | None:
+    """A thread as it is now; None where nothing was ever said or started."""
+    try:
+        return await thread_state(journals, thread)
+    except JournalNotFound:
+        return None
+
+
+async def question_at(journals: Journals, run: str, position: int) -> QuestionOpened | None:
+    """Read the question at a position, if there is one; it never changes, so it is read apart."""
+    for record in await journals.read(run, after=max(0, position - 1), limit=1):
+        if isinstance(record.event, QuestionOpened):
+            return record.event
+    return None
+
+
+async def end_of(journals: Journals, state: RunState) -> RunFinished:
+    """Read the last event of a run that has ended: it has the result, or where that is kept."""
+    (last,) = await journals.read(state.journal, after=state.finished - 1, limit=1)
+    assert isinstance(last.event, RunFinished)
+    return last.event
+
+
+async def result_of(blobs: Blobs, ended: RunFinished) -> bytes:
+    """Read the value that a run's function returned, as it is stored."""
+    return await blobs.blob(ended.blob.hash) if ended.blob else bytes(ended.result)
+
+
+async def without_person(
+    until: Callable[[str, Callable[[RunState], bool]], Awaitable[RunState]],
+    journals: Journals,
+    run: str,
+    on_question: str,
+) -> RunState:
+    """Wait for the end of a run; with ``on_question="raise"`` raise when it asks a person.
+
+    A question of a background run below it counts: the run may wait for that one.
+    """
+    if on_question not in ON_QUESTION:
+        words = " or ".join(repr(word) for word in ON_QUESTION)
+        raise InvalidRequest(f"on_question= is {words}, not {on_question!r:.40}.")
+    if on_question == "wait":
+        return await until(run, lambda s: not s.alive)
+    while True:
+        family = await _family(journals, run)
+        if await _ended_or_grown(journals, run, family):
+            return family[run]
+
+
+async def _family(journals: Journals, run: str) -> dict[str, RunState]:
+    """Return a run and those below it that have not ended, as far as their parents know."""
+    family = {run: await run_state(journals, run)}
+    waiting = _living_children(family[run])
+    while waiting:
+        child = waiting.pop()
+        with suppress(JournalNotFound):  # it has ended long ago, and was purged
+            family[child] = await run_state(journals, child)
+            waiting += _living_children(family[child])
+    return family
+
+
+def _living_children(state: RunState) -> list[str]:
+    return [child for child, outcome in state.children.items() if not outcome]
+
+
+async def _ended_or_grown(journals: Journals, run: str, family: dict[str, RunState]) -> bool:
+    """Wait until the run has ended (True), or one of the family has another child (False).
+
+    Raises NeedsPerson as soon as one of them asks.
+    """
+    for state in family.values():
+        _raise_if_asked(family[run], state)
+    if not family[run].alive:
+        return True
+    async with journals.watch({each: state.head for each, state in family.items()}) as news:
+        async for record in news:
+            state = family[record.journal]
+            advance(state, record)
+            if not family[run].alive:
+                return True
+            _raise_if_asked(family[run], state)
+            if any(child not in family for child in _living_children(state)):
+                return False
+    return False
+
+
+def _raise_if_asked(top: RunState, state: RunState) -> None:
+    if top.alive and state.alive and state.questions:
+        asked = next(iter(state.questions.values()))
+        raise NeedsPerson(state.journal, asked.position, asked.message, asked.kind)
+
+
+async def until(journals: Journals, run: str, ready: Callable[[RunState], bool]) -> RunState:
+    """Wait until the run's state is as wanted, and give it."""
+    state = await run_state(journals, run)
+    if ready(state):
+        return state
+    async with journals.watch({run: state.head}) as news:
+        async for record in news:
+            advance(state, record)
+            if ready(state):
+                break
+    return state

@@ -1,0 +1,5 @@
+"""The store on a Postgres server."""
+
+from midflight.stores.postgres.postgres_store import PostgresStore
+
+__all__ = ["PostgresStore"]

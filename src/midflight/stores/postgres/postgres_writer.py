@@ -1,0 +1,223 @@
+"""Group commit: what tasks here want appended at the same time goes to the server in one call.
+
+An append that comes alone is written by its own task, on a connection kept for that. What comes
+while another is under way is queued, and a second connection carries all of it at once. In a batch
+each job succeeds or fails alone. A task that hands a job over also hands over the turn of its
+journals, so a caller that is cancelled leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+import anyio
+
+from midflight.errors import StoreError, StoreUnavailable
+from midflight.stores.postgres.kept_states import States
+from midflight.stores.postgres.links import Doubt, Link, persist
+from midflight.stores.postgres.postgres_rows import Job, append_batch, append_one
+from midflight.stores.postgres.postgres_server import (
+    ANSWER_S,
+    COLLIDED,
+    GONE,
+    LONG_S,
+    PATIENCE_S,
+    Connection,
+    Server,
+    ServerClock,
+    ServerError,
+    Taken,
+)
+
+BATCH_JOBS: Final = 256  # a batch holds its locks until all of it is written: about 10 ms
+BATCH_BYTES: Final = 4 * 1024 * 1024
+BYTES_A_S: Final = 1024 * 1024  # what a slow line carries at least
+GATHER_TURNS: Final = 6  # of the event loop: from the answer to a step to the record of the next
+
+_WHOLE: Final = (*GONE, *COLLIDED)
+"""Errors after which a batch is sent again as it is; for any other one of its jobs is to blame."""
+
+
+def _answer_s(batch: Collection[Job]) -> float:
+    """Return the seconds a batch may take: it waits for its locks one by one, and sends bytes."""
+    size = sum(job.size for job in batch)
+    return (ANSWER_S if len(batch) == 1 else LONG_S) + size / BYTES_A_S
+
+
+class _Apart(Exception):
+    """The server did not take the batch: find out which job it was."""
+
+
+class Writer:
+    """The jobs that wait, and the tasks that write them."""
+
+    def __init__(
+        self,
+        server: Server,
+        states: States,
+        clock: ServerClock,
+        *,
+        landed: Callable[[Job], None],
+        unsure: Callable[[Job], None],
+    ) -> None:
+        self._server = server
+        self._states = states
+        self._clock = clock
+        self._landed = landed
+        self._unsure = unsure
+        self._queue: deque[Job] = deque()
+        self._idle: asyncio.Future[None] | None = None
+        self._direct = Link(server)
+        self._batched = Link(server)
+        self._busy = 0
+        self._gathering = False
+        self._closed = False
+        self._quiet = anyio.Event()
+        self.links = (self._direct, self._batched)
+        self.tasks = (self._work, self._direct.keep)
+
+    async def write(self, job: Job) -> bool:
+        """Write a job and take its turn over; return whether it was written.
+
+        If it was not, the caller has to find out why.
+        """
+        if self._closed:
+            self._settle(job, error=self._server.closed())
+        elif self._busy or self._queue or self._gathering:
+            await self._queued(job)
+        elif self._direct.up:
+            await self._write(self._direct, [job])  # nobody to share a commit with
+        else:
+            self._direct.miss()
+            await self._queued(job)
+        if job.error is not None:
+            raise job.error
+        return job.written
+
+    async def _queued(self, job: Job) -> None:
+        loop = asyncio.get_running_loop()
+        job.given_up_at = loop.time() + PATIENCE_S
+        job.waiter = loop.create_future()
+        self._queue.append(job)
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+        await job.waiter
+
+    async def close(self) -> None:
+        """Refuse what has not been sent, and wait for what has."""
+        self._closed = True
+        while self._queue:
+            self._settle(self._queue.popleft(), error=self._server.closed())
+        if self._busy:
+            await self._quiet.wait()
+
+    async def _work(self) -> None:
+        """Write what was queued, for as long as the store is open."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._queue:
+                self._idle = loop.create_future()
+                await self._idle
+            batch = self._next_batch(loop.time())
+            await self._write(self._batched, batch)
+            if len(batch) > 1:
+                await self._gather(len(self._queue) + len(batch))
+
+    async def _gather(self, jobs: int) -> None:
+        """Let those who were answered come again, and send them with those who wait already.
+
+        A batch costs the server as much as a dozen jobs in it, so twice as many a batch save more
+        than is lost while nothing is under way. A task that does not come within these turns of the
+        loop is busy with something that takes longer than they do.
+        """
+        self._gathering = True
+        for _ in range(GATHER_TURNS):
+            if len(self._queue) >= jobs:
+                break
+            await anyio.lowlevel.checkpoint()
+        self._gathering = False
+
+    def _next_batch(self, now: float) -> list[Job]:
+        batch: list[Job] = []
+        size = 0
+        while self._queue and len(batch) < BATCH_JOBS and size < BATCH_BYTES:
+            job = self._queue.popleft()
+            if job.given_up_at < now:
+                late = f"{self._server.where} did not answer for {PATIENCE_S:g} s"
+                self._settle(job, error=StoreUnavailable(f"{late}. Nothing was changed."))
+                continue
+            batch.append(job)
+            size += job.size
+        return batch
+
+    async def _write(self, link: Link, batch: list[Job]) -> None:
+        if not batch:
+            return
+        self._busy += 1
+        doubt = Doubt(open=any(job.in_doubt for job in batch))
+        try:
+            failed = await persist(
+                self._server,
+                link,
+                lambda c: self._send(c, batch),
+                writes=True,
+                answer_s=_answer_s(batch),
+                doubt=doubt,
+            )
+        except _Apart:
+            for job in batch:
+                job.in_doubt = doubt.open
+                await self._write(link, [job])
+        except StoreError as error:
+            self._give_up(batch, error)
+        else:
+            for number, job in enumerate(batch, 1):
+                job.in_doubt = doubt.open
+                self._settle(job, written=number not in failed)
+        finally:
+            self._busy -= 1
+            self._give_up([job for job in batch if not job.settled], self._server.cut_short())
+            if not self._busy:
+                self._quiet.set()
+
+    async def _send(self, connection: Connection, batch: list[Job]) -> set[int]:
+        """Write a batch; the numbers of those that failed."""
+        try:
+            if len(batch) == 1 and batch[0].plain:
+                at, written = await append_one(connection, batch[0])
+                failed = set[int]() if written else {1}
+            else:
+                at, failed = await append_batch(connection, batch)
+        except Taken:  # a known id, or another began the same journal
+            if len(batch) > 1:
+                raise _Apart from None
+            return {1}
+        except ServerError as error:
+            if len(batch) > 1 and not isinstance(error, _WHOLE):
+                raise _Apart from error
+            raise
+        if at:
+            self._clock.heard(at)
+        return failed
+
+    def _give_up(self, batch: Iterable[Job], error: StoreError) -> None:
+        for job in batch:
+            self._unsure(job)
+            own = type(error)(*error.args)  # one each: a raised error remembers where it went
+            own = own.leaving_it_open() if error.unsure else own
+            own.__cause__ = error.__cause__
+            self._settle(job, error=own)
+
+    def _settle(self, job: Job, *, written: bool = False, error: StoreError | None = None) -> None:
+        """Tell the watchers here, then let the next ones in, then answer."""
+        job.settled, job.written, job.error = True, written, error
+        if written:
+            self._landed(job)
+        else:
+            self._states.forget(job.turn.journals)
+        self._states.leave(job.turn)
+        if job.waiter is not None and not job.waiter.done():
+            job.waiter.set_result(None)

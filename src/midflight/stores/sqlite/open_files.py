@@ -1,0 +1,144 @@
+"""The open files of one SQLite store: its database for reading and writing, and what lies beside.
+
+They are opened in a thread: that may wait for other processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import anyio
+
+from midflight.errors import StoreUnavailable
+from midflight.inputs import Ids
+from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, Turnstile, turnstile_of_files
+from midflight.stores.sqlite.nudges import Letters
+from midflight.stores.sqlite.sqlite_file import FAULTS, connect, create, prepare, translate
+from midflight.stores.sqlite.sqlite_hold import Hold
+from midflight.stores.sqlite.sqlite_lease import ByteLeases, FolderLeases, Leases
+
+
+class OpenFiles:
+    """The files of one store, open until ``close``.
+
+    ``hold`` holds the file, with the locks of writers and drivers on it. Beside the file lies a
+    folder, ``<file>.d``, with the letter boxes of watching processes.
+    """
+
+    turnstile: Turnstile
+    leases: Leases
+
+    def __init__(self, path: Path, ids: Ids, wait_max_s: float, busy_s: float) -> None:
+        self.path = path
+        self.wait_max_s = wait_max_s
+        self.busy_s = busy_s
+        self._held = ExitStack()  # what the writer uses
+        self._rest = ExitStack()
+        try:
+            self._open(ids)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, ids: Ids) -> None:
+        path, held, rest = self.path, self._held, self._rest
+        if not path.parent.is_dir():
+            raise StoreUnavailable(f"there is no folder {path.parent} for the store's file.")
+        if path.is_dir():
+            raise StoreUnavailable(
+                f"{path} is a folder: name a file in it, as {path / 'midflight.db'}."
+            )
+        create(path)
+        beside = path.with_name(path.name + ".d")
+        beside.mkdir(mode=0o700, exist_ok=True)
+        self.hold = hold = Hold(path)
+        held.callback(hold.close)
+        if HAS_BYTE_LOCKS:
+            self.turnstile = hold.turnstile()
+            self.leases = ByteLeases(hold)
+        else:
+            self.turnstile = held.enter_context(turnstile_of_files(beside))
+            self.leases = FolderLeases(beside / "drivers", hold)
+        with hold.opening(self.wait_max_s):
+            hold.mark = prepare(path, self.turnstile, self.busy_s)
+            hold.keep_database(self.busy_s)
+            self.reading = self._cursor(self.busy_s)  # one for all: see ``Transaction``
+            self.pulse = self._cursor(0)
+            self.writing = connect(path, writes=True, busy_s=0)  # the writer is patient
+            held.callback(self.writing.close)
+            held.callback(hold.let_go)
+            hold.keep_log(self.busy_s)
+        self.letters = Letters(beside, ids)
+        rest.callback(self.letters.close)
+
+    def _cursor(self, busy_s: float) -> sqlite3.Cursor:
+        db = connect(self.path, writes=False, busy_s=busy_s)
+        self._rest.callback(db.close)
+        return db.cursor()
+
+    def close(self, *, writer_waits: bool = False) -> None:
+        """Close them; those of the writer not if it still waits for another process.
+
+        In that case the store's file is held as long as this process lives.
+        """
+        with ExitStack() as closing:
+            if not writer_waits:
+                closing.enter_context(self._held)
+            closing.enter_context(self._rest)
+
+
+async def open_files(
+    path: Path, thread: ThreadPoolExecutor, ids: Ids, wait_max_s: float, busy_s: float
+) -> OpenFiles:
+    """Open the files in a thread, and close them again if we are cancelled.
+
+    A thread cannot be cancelled: a task that is cancelled waits for the thread to end, as long as
+    that may wait for other processes. If it takes longer the thread closes them at its end.
+    """
+    opening = thread.submit(OpenFiles, path, ids, wait_max_s, busy_s)
+    ended = asyncio.wrap_future(opening)
+    try:
+        await asyncio.wait({ended})  # which does not cancel it
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await _through_cancels(ended, wait_max_s + busy_s)
+        ended.add_done_callback(_is_left)
+        opening.add_done_callback(_close_unused)
+        raise
+    try:
+        return ended.result()
+    except FAULTS as error:
+        raise translate(path, error) from error
+
+
+async def _through_cancels(ended: asyncio.Future[OpenFiles], wait_s: float) -> None:
+    """Wait for the end, and not longer than this, however often we are cancelled."""
+    deadline = time.monotonic() + wait_s
+    while not ended.done() and (left := deadline - time.monotonic()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({ended}, timeout=left)
+
+
+def _is_left(ended: asyncio.Future[OpenFiles]) -> None:
+    """Look at how it ended, or the loop complains that nobody did."""
+    if not ended.cancelled():
+        ended.exception()
+
+
+def _close_unused(opening: Future[OpenFiles]) -> None:
+    """Close what was opened for somebody who was cancelled."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+def resolved(path: str | Path) -> Path:
+    """Return the path without links and relative parts: both may lead elsewhere later."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError) as error:  # links that lead in a circle
+        raise StoreUnavailable(f"{path} leads to no file: {error}.") from error
