@@ -16,14 +16,15 @@ import psutil
 import uvicorn
 from fastapi import FastAPI
 
+from midflight.agents import agent
 from midflight.control import Control, local
 from midflight.kernel.phases import Role
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring
 from midflight.server.quotas import Quotas
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 
 STEPS_MAX = 1_000_000

@@ -24,15 +24,16 @@ import anyio
 from figures import ROOT, Load, machine, missed, percentile, rate, save, show, table
 from msgspec import Raw
 
+from midflight.agents import Agent, agent
 from midflight.control import Control, local
 from midflight.inputs import new_id
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Append, Entry
 from midflight.stores.sqlite.sqlite_file import connect
 from midflight.stores.sqlite.transaction import read_events
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.process import run_process
 from stores.programs import started
 from stores.runs import Driver, running
@@ -99,7 +100,7 @@ async def in_flight(run: str, idempotency_key: str = "") -> None:
 
 
 read_for_ever = tool(effect="read", name="bench.read_for_ever")(in_flight)
-work_for_ever = tool(effect="once", name="bench.work_for_ever", noun="work")(in_flight)
+work_for_ever = tool(effect="once", name="bench.work_for_ever", label="work")(in_flight)
 
 
 @tool(effect="read")
@@ -116,7 +117,7 @@ async def look(number: int) -> str:
     return RESULT
 
 
-@tool(effect="once", noun="line")
+@tool(effect="once", label="line")
 async def write_line(run: str, number: int, idempotency_key: str = "") -> int:
     world.begins(run, idempotency_key)
     await asyncio.sleep(0)
@@ -131,7 +132,7 @@ async def short_look(run: str, number: int) -> int:
     return number
 
 
-@tool(effect="once", noun="process tree")
+@tool(effect="once", label="process tree")
 async def process_tree(run: str, token: str) -> None:
     def up(_: str, __: bytes) -> None:
         world.begins(run, "")

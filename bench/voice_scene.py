@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 import anyio
 from figures import ROOT
 
+from midflight.agents import Agent, agent
 from midflight.control import Control, local
 from midflight.kernel.record import Actor
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.seams import Sink
 from midflight.voice.shown import Shown

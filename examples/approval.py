@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import midflight
 from midflight import Run, RunHandle, StepFailed, agent, tool
@@ -17,7 +16,7 @@ from midflight import Run, RunHandle, StepFailed, agent, tool
 OUTBOX: list[str] = []
 
 
-@tool(effect="once", irreversible=True, noun="email", hold=0.2)
+@tool(effect="once", irreversible=True, label="email", undo_window=0.2)
 async def send(to: str, text: str) -> str:
     """Send a letter, which nobody can take back. The run asks first, and waits a moment."""
     OUTBOX.append(f"to {to}: {text}")
@@ -27,14 +26,16 @@ async def send(to: str, text: str) -> str:
 @agent
 async def secretary(run: Run) -> str:
     """Send a letter if a person approves, and otherwise return what the person said."""
-    who = await run.ask("Who shall get it?", schema={"type": "string", "minLength": 1})
+    who = await run.ask("Who shall get it?", schema=str)
+    if not who.payload:
+        return "not sent: nobody said who shall get it"
     try:
         return await run.step("Send the letter", send, who.payload, run.brief)
     except StepFailed as failed:
         return f"not sent: {failed.error}"
 
 
-async def answer_next(run: RunHandle, payload: Any) -> None:
+async def answer_next(run: RunHandle, payload: object) -> None:
     """Answer the next question, as a page, a terminal or a chat would."""
     question = await run.next_question()
     print(f"   {question.message}  ->  {payload!r}")
@@ -43,7 +44,7 @@ async def answer_next(run: RunHandle, payload: Any) -> None:
 
 async def main() -> None:
     """Give four answers to the same question."""
-    answers: list[Any] = [
+    answers: list[object] = [
         "approve",
         "reject",
         {"edit": {"args": ["bob", "Dear Bob, hello."]}},

@@ -28,7 +28,7 @@ async def remove_task(made: EffectRecord) -> None:
     TASKS.remove(made.result)
 
 
-@tool(effect="once", noun="task", undo=remove_task)
+@tool(effect="once", label="task", undo=remove_task)
 async def create_task(customer: str) -> str:
     """Have an effect: on record before it begins, never done twice, undone by a cancel."""
     await asyncio.sleep(0.1)

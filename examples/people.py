@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from typing import Any
 
 import midflight
 from midflight import Agent, Client, tool
@@ -51,7 +50,7 @@ ruled = assistant("ruled", Profile(obeys, [discount], policy=Rules(ask=["people.
 mends = assistant("mends", Profile(fails, [rate], on_error="ask"))
 
 
-async def scene(client: Client, agent: Agent, brief: str, answer: Any) -> None:
+async def scene(client: Client, agent: Agent, brief: str, answer: object) -> None:
     """Start a run, answer its question as a person would, and print its result."""
     run = await client.start(agent, brief)
     question = await run.next_question()

@@ -47,7 +47,7 @@ async def score_churn(revenue: list[tuple[str, int]]) -> list[tuple[str, float]]
     )
 
 
-@tool(effect="write", noun="memo")
+@tool(effect="write", label="memo")
 def write_memo(path: str, scores: list[tuple[str, float]]) -> str:
     """Write the memo. To write the same content again after a crash does no harm."""
     print("  writing the memo")

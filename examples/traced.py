@@ -18,14 +18,14 @@ from midflight import Run, agent, tool
 from midflight.telemetry import tracing
 
 
-@tool(effect="once", noun="draft", undo=lambda made: None)
+@tool(effect="once", label="draft", undo=lambda made: None)
 async def write_draft(name: str) -> str:
     """Write a draft, which can be undone."""
     await asyncio.sleep(0.05)
     return name
 
 
-@tool(effect="once", noun="walk")
+@tool(effect="once", label="walk")
 async def walk() -> None:
     """Take a long time."""
     await asyncio.sleep(60)

@@ -21,14 +21,14 @@ def remove_draft(written: EffectRecord) -> None:
     path.unlink()
 
 
-@tool(effect="once", noun="draft", undo=remove_draft)
+@tool(effect="once", label="draft", undo=remove_draft)
 def write_draft(path: str, text: str) -> str:
     """Write a draft, which can be undone."""
     Path(path).write_text(text, encoding="utf-8")
     return path
 
 
-@tool(effect="once", noun="announcement")
+@tool(effect="once", label="announcement")
 async def announce(text: str) -> str:
     """Announce something, which cannot be undone."""
     return f"announced: {text}"

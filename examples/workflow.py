@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from typing import Any
 
 import midflight
 from midflight import EffectRecord, Run, RunHandle, StepFailed, agent, tool
@@ -24,14 +23,14 @@ async def close(performed: EffectRecord) -> None:
     ACCOUNTS.remove(performed.args[0])
 
 
-@tool(effect="write", noun="account", undo=close)
+@tool(effect="write", label="account", undo=close)
 async def open_account(name: str) -> str:
     """Open an account. A cancel closes it again."""
     ACCOUNTS.append(name)
     return name
 
 
-@tool(effect="once", noun="contract", irreversible=True)
+@tool(effect="once", label="contract", irreversible=True)
 async def send_contract(to: str, seats: int) -> str:
     """Send a contract. Nobody can call it back, so the run asks first."""
     SENT.append(f"{seats} seats for {to}")
@@ -43,17 +42,17 @@ async def onboarding(run: Run) -> str:
     """Take a new customer in."""
     await run.plan("Open the account", "Ask for seats", "Send the contract")
     await run.step("Open the account", open_account, run.brief)
-    seats = await run.ask("How many seats?", schema={"type": "integer", "minimum": 1})
-    while int(seats.payload) > SEATS_MAX:
+    seats = await run.ask("How many seats?", schema=int)
+    while seats.payload is None or not 1 <= seats.payload <= SEATS_MAX:
         why = f"At most {SEATS_MAX} without a salesperson. How many seats?"
-        seats = await run.ask(why, schema={"type": "integer", "minimum": 1})
+        seats = await run.ask(why, schema=int)
     try:
         return await run.step("Send the contract", send_contract, run.brief, seats.payload)
     except StepFailed as failed:
         return f"not sent: {failed.error}"
 
 
-async def answer(run: RunHandle, payload: Any) -> None:
+async def answer(run: RunHandle, payload: object) -> None:
     """Answer the next question, as a page, a terminal or a chat would."""
     question = await run.next_question()
     print(f"   {question.message}  ->  {payload!r}")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from midflight import Control
+from midflight.control import Control
 from midflight.server import problems
 from midflight.server.app import create_app
 from midflight.stores.memory import MemoryStore

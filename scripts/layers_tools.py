@@ -124,7 +124,7 @@ TOOL_MUTANTS = (
     ),
     Mutant(
         "tools: two workspaces do not share a name",
-        TOOLS + "base.py",
+        TOOLS + "declaration.py",
         'return name_of(function), getattr(unwrapped(function), "__self__", None)',
         "return name_of(function), None",
         FILES,

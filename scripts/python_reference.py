@@ -12,9 +12,27 @@ from typing import Any, Final
 import midflight
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "Writing an agent": ("agent", "Agent", "Run", "Step", "Limits", "Answer", "Approval", "Child"),
+    "Writing an agent": (
+        "agent",
+        "Agent",
+        "Run",
+        "Step",
+        "Limits",
+        "Answer",
+        "ApprovalAnswer",
+        "Child",
+    ),
     "What an agent may be told": ("Redirected", "StepFailed"),
-    "Tools": ("tool", "EffectRecord", "Done", "NotDone", "Unclear", "ChangedSince"),
+    "Tools": (
+        "tool",
+        "Approval",
+        "Retry",
+        "EffectRecord",
+        "Done",
+        "NotDone",
+        "Unclear",
+        "ChangedSince",
+    ),
     "What a tool tells of itself": ("emit", "spend", "Usage"),
     "Secrets": ("Secret",),
     "Guards": ("Guard", "FileContent", "SqlRow", "Fingerprint", "Age"),
@@ -29,8 +47,6 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "Actor",
         "Role",
         "Phase",
-        "local",
-        "Control",
     ),
     "Conversation": ("Message", "Spoken", "TriageView", "Choice", "rule_triage"),
     "Stores": ("open_store", "Store"),

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import anyio
 
-from midflight import Actor, Control, EffectRecord, Limits, Run, agent, emit, local, spend, tool
+from midflight import Actor, EffectRecord, Limits, Run, agent, emit, spend, tool
+from midflight.control import Control, local
 from midflight.kernel.phases import Role
 from midflight.tui.app import MidflightApp
 
@@ -30,7 +31,7 @@ async def fetch(what: str) -> str:
     return f"322 {what}: 75 APAC, 133 EU, 114 US"
 
 
-@tool(effect="write", noun="32 tasks", undo=remove)
+@tool(effect="write", label="32 tasks", undo=remove)
 async def create_tasks(about: str) -> str:
     """Do something that can be taken back."""
     spend(tokens=1_840, usd=0.42)
@@ -45,7 +46,7 @@ async def write_memo() -> str:
     return "memo.md, 71 words, with a chart"
 
 
-@tool(effect="once", irreversible=True, noun="email to Sales leads")
+@tool(effect="once", irreversible=True, label="email to Sales leads")
 async def send_memo(to: str) -> str:
     """Cannot be taken back, and so asks first."""
     return f"sent to {to}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from midflight.tools.base import REGISTRY
+from midflight.tools.declaration import REGISTRY
 from stores.backends import postgres_server
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from midflight import Actor, Control, Run, agent, local, open_store
+from midflight import Actor, Run, agent, open_store
+from midflight.control import Control, local
 from midflight.kernel.phases import Phase
 from stores.backends import postgres_server
 

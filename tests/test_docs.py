@@ -20,7 +20,8 @@ from midflight.channels import People, Switchboard
 from midflight.models.scripted import ScriptedModel, say
 from midflight.stores.factory import open_store
 from midflight.stores.memory import MemoryStore
-from midflight.tools.base import Options, Tool
+from midflight.tools.declaration import Tool
+from midflight.tools.options import Options
 from stores.runs import running
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -188,9 +189,9 @@ async def test_the_code_about_the_server_mounts_it(tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     scope: dict[str, Any] = {}
     exec(compile(code, "docs/server.md", "exec"), scope)
-    control = midflight.Control(MemoryStore())
+    client = midflight.Client.over(MemoryStore())
 
-    mine = scope["with_agents"](control, str(tmp_path / "keys.json"))
+    mine = scope["with_agents"](client, str(tmp_path / "keys.json"))
 
     async with AsyncClient(transport=ASGITransport(mine), base_url="http://localhost") as http:
         assert (await http.get("/agents/healthz")).json()["ok"]
@@ -207,8 +208,8 @@ async def test_the_channel_in_the_docs_is_one(tmp_path: Path) -> None:
     works = assistant("documented", Profile(ScriptedModel([say("Hello.")])))
 
     async with (
-        midflight.local("memory:", works, workdir=tmp_path) as control,
-        Switchboard(control, terminal, works, folder=tmp_path / "c", people=people) as board,
+        midflight.open("memory:", agents=[works], workdir=tmp_path) as client,
+        Switchboard(client, terminal, works, folder=tmp_path / "c", people=people) as board,
     ):
         await scope["typed"](board, 1, "hi")
         with anyio.fail_after(20):
@@ -276,11 +277,11 @@ def test_the_public_names_are_these() -> None:
         "Agent",
         "Answer",
         "Approval",
+        "ApprovalAnswer",
         "ChangedSince",
         "Child",
         "Choice",
         "Client",
-        "Control",
         "Done",
         "EffectRecord",
         "FileContent",
@@ -296,6 +297,7 @@ def test_the_public_names_are_these() -> None:
         "QuestionHandle",
         "Redirected",
         "Refused",
+        "Retry",
         "Role",
         "Run",
         "RunHandle",
@@ -314,7 +316,6 @@ def test_the_public_names_are_these() -> None:
         "agent",
         "connect",
         "emit",
-        "local",
         "open",
         "open_store",
         "rule_triage",

@@ -20,6 +20,7 @@ import pytest
 import midflight
 from handbook import ROOT, Block, blocks, commands, pages
 from midflight.cli.main import main
+from midflight.control import Control
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter, Quotas
 from midflight.stores.memory import MemoryStore
@@ -163,7 +164,7 @@ def test_the_keys_of_the_page_are_those_that_it_has() -> None:
 
 @pytest.mark.anyio
 async def test_every_figure_for_prometheus_is_explained() -> None:
-    told = await Metrics().text(midflight.Control(MemoryStore()), Meter(Quotas(), lambda: 0.0))
+    told = await Metrics().text(Control(MemoryStore()), Meter(Quotas(), lambda: 0.0))
     there = set(re.findall(r"^# TYPE (\w+)", told, re.MULTILINE))
     page = (ROOT / "docs/operations.md").read_text("utf-8")
 
@@ -224,7 +225,7 @@ def test_every_example_is_in_their_list() -> None:
 def test_every_verb_that_a_page_names_is_one_of_control() -> None:
     for page in pages():
         for name in re.findall(r"\bcontrol\.([a-z_]+)", page.read_text("utf-8")):
-            assert hasattr(midflight.Control(MemoryStore()), name), f"{name_of(page)}: {name}"
+            assert hasattr(Control(MemoryStore()), name), f"{name_of(page)}: {name}"
 
 
 @pytest.mark.slow

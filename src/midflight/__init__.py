@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from midflight.agents import Agent, agent
     from midflight.client import Client, open  # noqa: A004 - always written midflight.open
-    from midflight.control import Control, local
     from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
     from midflight.errors import (
         MidflightError,
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from midflight.kernel.phases import Phase, Role
     from midflight.kernel.record import Actor, Limits, Usage
     from midflight.remote.connecting import connect
-    from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, Step, agent
+    from midflight.run import Answer, ApprovalAnswer, Child, Redirected, Run, Step
     from midflight.stores.factory import open_store
     from midflight.stores.protocol import Store
-    from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Unclear, tool
+    from midflight.tools.declaration import ChangedSince, Done, NotDone, Unclear, tool
+    from midflight.tools.options import Approval, EffectRecord, Retry
     from midflight.tools.progress import emit, spend
     from midflight.tools.secret import Secret
     from midflight.verbs.covering import Ack
@@ -40,16 +41,16 @@ if TYPE_CHECKING:
 _PLACES: Final = {
     "Ack": "midflight.verbs.covering",
     "Age": "midflight.guards",
-    "Agent": "midflight.run",
+    "Agent": "midflight.agents",
     "Answer": "midflight.run",
-    "Approval": "midflight.run",
-    "ChangedSince": "midflight.tools.base",
+    "Approval": "midflight.tools.options",
+    "ApprovalAnswer": "midflight.run",
+    "ChangedSince": "midflight.tools.declaration",
     "Child": "midflight.run",
     "Choice": "midflight.conversation",
     "Client": "midflight.client",
-    "Control": "midflight.control",
-    "Done": "midflight.tools.base",
-    "EffectRecord": "midflight.tools.base",
+    "Done": "midflight.tools.declaration",
+    "EffectRecord": "midflight.tools.options",
     "FileContent": "midflight.guards",
     "Fingerprint": "midflight.guards",
     "Guard": "midflight.guards",
@@ -58,11 +59,12 @@ _PLACES: Final = {
     "MidflightError": "midflight.errors",
     "NeedsPerson": "midflight.errors",
     "NoResult": "midflight.errors",
-    "NotDone": "midflight.tools.base",
+    "NotDone": "midflight.tools.declaration",
     "Phase": "midflight.kernel.phases",
     "QuestionHandle": "midflight.handles",
     "Redirected": "midflight.run",
     "Refused": "midflight.errors",
+    "Retry": "midflight.tools.options",
     "Role": "midflight.kernel.phases",
     "Run": "midflight.run",
     "RunHandle": "midflight.handles",
@@ -75,18 +77,17 @@ _PLACES: Final = {
     "StoreError": "midflight.errors",
     "ThreadHandle": "midflight.handles",
     "TriageView": "midflight.conversation",
-    "Unclear": "midflight.tools.base",
+    "Unclear": "midflight.tools.declaration",
     "Usage": "midflight.kernel.record",
     "Actor": "midflight.kernel.record",
-    "agent": "midflight.run",
+    "agent": "midflight.agents",
     "connect": "midflight.remote.connecting",
     "emit": "midflight.tools.progress",
-    "local": "midflight.control",
     "open": "midflight.client",
     "open_store": "midflight.stores.factory",
     "rule_triage": "midflight.conversation",
     "spend": "midflight.tools.progress",
-    "tool": "midflight.tools.base",
+    "tool": "midflight.tools.declaration",
 }
 
 
@@ -111,11 +112,11 @@ __all__ = [
     "Agent",
     "Answer",
     "Approval",
+    "ApprovalAnswer",
     "ChangedSince",
     "Child",
     "Choice",
     "Client",
-    "Control",
     "Done",
     "EffectRecord",
     "FileContent",
@@ -131,6 +132,7 @@ __all__ = [
     "QuestionHandle",
     "Redirected",
     "Refused",
+    "Retry",
     "Role",
     "Run",
     "RunHandle",
@@ -148,7 +150,6 @@ __all__ = [
     "agent",
     "connect",
     "emit",
-    "local",
     "open",
     "open_store",
     "rule_triage",

@@ -13,18 +13,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from typing_extensions import TypeVar
 
-from midflight.control import local
+from midflight.agents import Agent
+from midflight.control import Control, local
+from midflight.engines.base import Engine
 from midflight.engines.crew import DRAIN_S
+from midflight.errors import InvalidRequest
 from midflight.handles import Controls, RunHandle, ThreadHandle
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor, Limits
-from midflight.run import Agent
-from midflight.stores.protocol import Killing, Query, Row
+from midflight.stores.protocol import Killing, Query, Row, Store
 
 T = TypeVar("T", default=Any)
 
@@ -39,6 +41,13 @@ class Client:
     def __init__(self, controls: Controls, actor: Actor | None = None) -> None:
         self.controls = controls
         self.actor = actor
+
+    @classmethod
+    def over(
+        cls, store: Store, engine: Engine | None = None, *, actor: Actor | None = None
+    ) -> Client:
+        """Return a client for the runs of a store that is open, which an engine of yours drives."""
+        return cls(Control(store, engine), actor)
 
     def acting_for(self, actor: Actor) -> Client:
         """Return a client for the same runs whose requests are recorded in another name."""
@@ -118,18 +127,49 @@ class Client:
             )
         )
 
-    async def kill(self, scope: str, *, reason: str = "") -> Killing:
-        """Stop everything in a scope at once. When this returns it has stopped.
+    @overload
+    async def kill(self, scope: Literal["all"], *, reason: str = "") -> Killing: ...
 
-        ``scope`` is ``all``, ``agent:NAME`` or ``thread:ID``. Nothing is undone or saved, and
-        nothing begins there until the scope is released.
+    @overload
+    async def kill(self, *, agent: Agent | str, reason: str = "") -> Killing: ...
+
+    @overload
+    async def kill(self, *, thread: ThreadHandle | str, reason: str = "") -> Killing: ...
+
+    async def kill(
+        self,
+        scope: Literal["all"] | None = None,
+        *,
+        agent: Agent | str = "",
+        thread: ThreadHandle | str = "",
+        reason: str = "",
+    ) -> Killing:
+        """Stop everything at once: all runs, those of an agent, or those of a thread.
+
+        When this returns they have stopped. Nothing is undone or saved, and nothing begins there
+        until the switch is released.
         """
-        killing: Killing = await self.call("kill", scope, reason=reason)
+        killing: Killing = await self.call("kill", _scope(scope, agent, thread), reason=reason)
         return killing
 
-    async def release(self, scope: str) -> bool:
+    @overload
+    async def release(self, scope: Literal["all"] | Switch) -> bool: ...
+
+    @overload
+    async def release(self, *, agent: Agent | str) -> bool: ...
+
+    @overload
+    async def release(self, *, thread: ThreadHandle | str) -> bool: ...
+
+    async def release(
+        self,
+        scope: Literal["all"] | Switch | None = None,
+        *,
+        agent: Agent | str = "",
+        thread: ThreadHandle | str = "",
+    ) -> bool:
         """Take a kill switch back. Return False if it was not on."""
-        return bool(await self.call("release", scope))
+        return bool(await self.call("release", _scope(scope, agent, thread)))
 
     async def switches(self) -> list[Switch]:
         """List the kill switches that are on."""
@@ -140,6 +180,34 @@ class Client:
         if self.actor is not None:
             options["who"] = self.actor
         return await getattr(self.controls, verb)(*given, **options)
+
+
+def control_of(client: Client | Control) -> Control:
+    """Return the control that the front doors of this program are built on.
+
+    Raises ``InvalidRequest`` for a client of a server, which has front doors of its own.
+    """
+    control = client.controls if isinstance(client, Client) else client
+    if not isinstance(control, Control):
+        raise InvalidRequest("this needs a client of midflight.open: a server has its own doors.")
+    return control
+
+
+def _scope(
+    scope: Literal["all"] | Switch | None, agent: Agent | str, thread: ThreadHandle | str
+) -> str:
+    """Return the scope of a kill switch as it is stored."""
+    named = [
+        scope.scope if isinstance(scope, Switch) else scope,
+        f"agent:{agent if isinstance(agent, str) else agent.name}" if agent else None,
+        f"thread:{thread if isinstance(thread, str) else thread.id}" if thread else None,
+    ]
+    given = [each for each in named if each is not None]
+    if len(given) != 1:
+        raise InvalidRequest(
+            'say which: "all", agent= or thread=, one of them. Nothing was changed.'
+        )
+    return given[0]
 
 
 @asynccontextmanager

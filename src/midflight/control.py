@@ -15,6 +15,7 @@ from typing import Any, Final, Unpack, cast
 import msgspec
 from msgspec import Raw
 
+from midflight.agents import Agent
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import LEAVING
@@ -29,7 +30,6 @@ from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Actor, Limits, Request
 from midflight.kernel.state import Delivery, RunState
 from midflight.overriding import override
-from midflight.run import Agent
 from midflight.runtime.threads.succession import look_after, transact, with_what_follows
 from midflight.schemas import check_answer, check_switch, plain_data
 from midflight.stores.codec import check_readable

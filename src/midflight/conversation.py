@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+Action: TypeAlias = Literal["incorporate", "switch", "defer"]
 
 INCORPORATE: Final = "incorporate"
 SWITCH: Final = "switch"
@@ -72,7 +74,7 @@ class Choice(Struct, frozen=True):
     """A choice about a message; ``say`` answers it, ``title`` names its todo."""
 
     message: int
-    action: str
+    action: Action
     say: str = ""
     why: str = ""
     title: str = ""
@@ -111,7 +113,7 @@ async def rule_triage(view: TriageView) -> Sequence[Choice]:
     return [Choice(message.id, _by_words(message.text)) for message in view.messages]
 
 
-def _by_words(text: str) -> str:
+def _by_words(text: str) -> Action:
     if LATER.search(text):
         return DEFER
     return SWITCH if SOONER.search(text) else INCORPORATE

@@ -5,13 +5,14 @@ A client hands them out. A handle holds no state of its own and may be made at a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Literal, Protocol, TypeAlias
 
 import msgspec
 from typing_extensions import TypeVar
 
+from midflight.conversation import Action
 from midflight.errors import InvalidRequest
 from midflight.kernel.decide import Switch
 from midflight.kernel.events import QuestionOpened
@@ -19,12 +20,12 @@ from midflight.kernel.limits import NO_CAPS
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
-from midflight.kernel.record import Limits
+from midflight.kernel.record import Limits, Recorded
 from midflight.kernel.state import Delivery, RunState
 from midflight.kernel.thread import Todo
 from midflight.overriding import override
 from midflight.stores.lookup import Journals, question_at
-from midflight.stores.protocol import Query, Row
+from midflight.stores.protocol import Delta, Query, Row
 from midflight.verbs.covering import Ack
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line
@@ -35,7 +36,7 @@ Reach: TypeAlias = Literal["tree", "this"]
 """How far a verb reaches: the run with the background runs that it has begun, or it alone."""
 
 OnQuestion: TypeAlias = Literal["wait", "raise"]
-Choice: TypeAlias = Literal["incorporate", "switch", "defer", "back", "undo"]
+Overruling: TypeAlias = Action | Literal["back", "undo"]
 Ready: TypeAlias = Callable[[RunState], bool]
 
 
@@ -46,7 +47,7 @@ class Controls(Protocol):
     def store(self) -> Journals:
         """The journals, to be read."""
 
-    async def result(self, run: str, *, on_question: str = "wait") -> Any:
+    async def result(self, run: str, *, on_question: OnQuestion = "wait") -> Any:
         """Wait for the end of a run and return what its function returned."""
 
     async def applied(self, accepted: Ack) -> Delivery:
@@ -84,12 +85,12 @@ class Controls(Protocol):
 
     def watch(
         self, watched: str | Mapping[str, int], after: int = 0
-    ) -> AbstractAsyncContextManager[Any]:
+    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
         """Watch events as they come."""
 
     def watch_live(
         self, watched: str | Mapping[str, int], after: int = 0
-    ) -> AbstractAsyncContextManager[Any]:
+    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded | Delta]]:
         """Watch events, and what steps say while they work."""
 
 
@@ -292,11 +293,13 @@ class RunHandle(Generic[T]):
         row = await self.client.controls.row(self.id)
         return ThreadHandle(self.client, row.thread)
 
-    def watch(self, after: int = 0) -> AbstractAsyncContextManager[Any]:
+    def watch(self, after: int = 0) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
         """Watch the events of the run after a position, then new ones as they come."""
         return self.client.controls.watch(self.id, after)
 
-    def watch_live(self, after: int = 0) -> AbstractAsyncContextManager[Any]:
+    def watch_live(
+        self, after: int = 0
+    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded | Delta]]:
         """As ``watch``, with what steps say while they work."""
         return self.client.controls.watch_live(self.id, after)
 
@@ -309,7 +312,7 @@ class QuestionHandle:
         self.position = position
         self.kind = asked.kind
         self.message = asked.message
-        self.schema: Any = msgspec.json.decode(asked.schema)
+        self.schema: dict[str, Any] | None = msgspec.json.decode(asked.schema)
         self.expires_at = asked.expires_at
 
     async def answer(self, payload: Any, *, key: str = "", expect: int | None = None) -> Ack:
@@ -356,7 +359,7 @@ class ThreadHandle:
         """Take a message back that nobody has read yet. Its sender only."""
         return await self._press("withdraw_message", message, key=key)
 
-    async def overrule(self, message: int, choice: Choice, *, key: str = "") -> Ack:
+    async def overrule(self, message: int, choice: Overruling, *, key: str = "") -> Ack:
         """Want something else done about a message than was chosen."""
         return await self._press("overrule", message, choice, key=key)
 
@@ -388,7 +391,7 @@ class ThreadHandle:
         """List the thread's runs, newest first."""
         return await self.client.controls.runs(Query(thread=self.id))
 
-    def watch(self, after: int = 0) -> AbstractAsyncContextManager[Any]:
+    def watch(self, after: int = 0) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
         """Watch the events of the thread after a position, then new ones as they come."""
         return self.client.controls.watch(self.id, after)
 

@@ -10,40 +10,19 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import (
-    Any,
-    Final,
-    Generic,
-    Literal,
-    NoReturn,
-    ParamSpec,
-    Protocol,
-    TypeAlias,
-    get_args,
-    overload,
-)
+from typing import Any, Generic, Literal, NoReturn, ParamSpec, Protocol, TypeAlias, overload
 from uuid import UUID
 
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from midflight.conversation import TRIAGE_AFTER_S, Message, Spoken, Triage
-from midflight.errors import InvalidRequest
+from midflight.conversation import Message, Spoken
 from midflight.guards import Guard
-from midflight.kernel.decide import ASIDE
-from midflight.kernel.limits import validate
 from midflight.kernel.record import Limits
-
-EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long
-REPEATS: Final = 20  # turns of a circle before a run is told; a loop that polls may take a few
-TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
 
 P = ParamSpec("P")
 T = TypeVar("T", default=Any)
 T_co = TypeVar("T_co", default=Any, covariant=True)
-Mode: TypeAlias = Literal["immediate", "boundary"]
-OnDisconnect: TypeAlias = Literal["continue", "pause", "cancel"]
-"""What may happen to a run when the client that reads it leaves."""
 
 
 class Signal(BaseException):
@@ -82,10 +61,17 @@ class Redirected(Signal):
         super().__init__(f"redirected: {brief}")
 
 
-class Answer(Struct, frozen=True):
-    """A person's answer, and their name. ``payload`` is None when nobody answered in time."""
+Decision: TypeAlias = Literal["approve", "reject", "edit", "respond", ""]
+"""A decision of a person; empty when nobody answered in time."""
 
-    payload: Any
+ChildOutcome: TypeAlias = Literal["done", "failed", "cancelled", "killed", "purged", ""]
+"""The outcome of a background run; empty while it lives."""
+
+
+class Answer(Struct, Generic[T], frozen=True):
+    """A person's answer, and their name. ``payload`` is None when nobody answered."""
+
+    payload: T | None
     by: str = ""
 
     @property
@@ -94,10 +80,10 @@ class Answer(Struct, frozen=True):
         return bool(self.by)
 
 
-class Approval(Struct, frozen=True):
+class ApprovalAnswer(Struct, frozen=True):
     """A person's decision on whether something may be done."""
 
-    decision: str  # "approve" | "reject" | "edit" | "respond"; empty when nobody answered
+    decision: Decision
     by: str = ""
     edit: Any = None
     respond: str = ""
@@ -127,14 +113,26 @@ class Child(Protocol[T_co]):
         """Its run id."""
 
     @property
-    def outcome(self) -> str:
-        """The outcome: done, failed, cancelled or killed; empty while it lives.
+    def outcome(self) -> ChildOutcome:
+        """The outcome; empty while it lives.
 
         It is as of the end of the last step, so that a replay sees the same.
         """
 
     async def result(self) -> T_co:
         """Wait for its end and return what its function returned; ``StepFailed`` if it failed."""
+
+
+class Spawnable(Protocol[T_co]):
+    """An agent, as ``Run.spawn`` takes it: what ``@agent`` makes."""
+
+    @property
+    def name(self) -> str:
+        """The name by which runs are started."""
+
+    @property
+    def function(self) -> Callable[[Run], Coroutine[Any, Any, T_co]]:
+        """The agent function."""
 
 
 class Run(Protocol):
@@ -193,6 +191,17 @@ class Run(Protocol):
     async def plan(self, *steps: str) -> None:
         """Say which steps are to come, in the words a person reads."""
 
+    @overload
+    async def ask(
+        self,
+        message: str,
+        *,
+        schema: type[T],
+        expires_in: float | None = None,
+        answerers: Sequence[str] = (),
+    ) -> Answer[T]: ...
+
+    @overload
     async def ask(
         self,
         message: str,
@@ -200,8 +209,21 @@ class Run(Protocol):
         schema: dict[str, Any] | None = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
+    ) -> Answer: ...
+
+    async def ask(
+        self,
+        message: str,
+        *,
+        schema: type | dict[str, Any] | None = None,
+        expires_in: float | None = None,
+        answerers: Sequence[str] = (),
     ) -> Answer:
-        """Ask the people who watch, and wait, however long it takes."""
+        """Ask the people who watch, and wait, however long it takes.
+
+        ``schema`` is what an answer has to be: a type, such as ``int`` or a class of fields, or a
+        JSON Schema. Of a type the payload is a value.
+        """
 
     async def approve(
         self,
@@ -210,7 +232,7 @@ class Run(Protocol):
         details: Any = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
-    ) -> Approval:
+    ) -> ApprovalAnswer:
         """Ask whether something may be done; ``details`` is what a person may edit."""
 
     async def hand_over(self, message: str, *, to: Sequence[str] = ()) -> Answer:
@@ -250,7 +272,7 @@ class Run(Protocol):
     @overload
     async def spawn(
         self,
-        agent: Agent[T],
+        agent: Spawnable[T],
         brief: str,
         *,
         input: Any = None,
@@ -271,7 +293,7 @@ class Run(Protocol):
 
     async def spawn(
         self,
-        agent: Agent | str,
+        agent: Spawnable[Any] | str,
         brief: str,
         *,
         input: Any = None,  # noqa: A002 - what people call it
@@ -306,125 +328,3 @@ class Run(Protocol):
 
     def uuid(self) -> UUID:
         """A new id, the same at replay."""
-
-
-AgentFunction: TypeAlias = Callable[[Run], Coroutine[Any, Any, T]]
-
-
-MODES: Final = get_args(Mode)
-ON_DISCONNECT: Final = get_args(OnDisconnect)
-
-
-class Agent(Struct, Generic[T], frozen=True):
-    """An agent function under the name by which runs are started."""
-
-    name: str
-    function: AgentFunction[T]
-    mode: Mode = "immediate"
-    limits: Limits = Limits()
-    evict_after: float | None = EVICT_AFTER_S
-    converses: bool = False
-    triage: Triage | None = None
-    aside: AgentFunction | None = None
-    triage_after: float = TRIAGE_AFTER_S
-    helpers: tuple[Agent, ...] = ()
-    on_disconnect: OnDisconnect = "continue"
-
-    def answering_asides(self) -> Agent | None:
-        """The agent whose runs answer side questions, if there is one."""
-        if self.aside is None:
-            return None
-        return Agent(
-            f"{self.name}{ASIDE}",
-            self.aside,
-            mode=self.mode,
-            limits=self.limits,
-            evict_after=self.evict_after,
-        )
-
-
-def _check_word(name: str, given: str, words: Sequence[str]) -> None:
-    if given not in words:
-        raise InvalidRequest(f"{name} {given!r} is none of {', '.join(words)}.")
-
-
-@overload
-def agent(function: AgentFunction[T], /) -> Agent[T]: ...
-
-
-@overload
-def agent(
-    name: str = "",
-    *,
-    mode: Mode = "immediate",
-    limits: Limits | None = None,
-    evict: bool = True,
-    converses: bool = False,
-    triage: Triage | None = None,
-    aside: AgentFunction | None = None,
-    triage_after: float = TRIAGE_AFTER_S,
-    helpers: Sequence[Agent] = (),
-    on_disconnect: OnDisconnect = "continue",
-) -> Callable[[AgentFunction[T]], Agent[T]]: ...
-
-
-def agent(
-    name: str | AgentFunction = "",
-    *,
-    mode: Mode = "immediate",
-    limits: Limits | None = None,
-    evict: bool = True,
-    converses: bool = False,
-    triage: Triage | None = None,
-    aside: AgentFunction | None = None,
-    triage_after: float = TRIAGE_AFTER_S,
-    helpers: Sequence[Agent] = (),
-    on_disconnect: OnDisconnect = "continue",
-) -> Any:
-    """Declare an agent: ``@agent`` above an ``async def`` that takes a ``Run``.
-
-    It is called as its function is, or by a name that is given: ``@agent("analyst")``.
-
-    ``mode`` says when a stop is heard: ``"immediate"``, also in the middle of a step, or
-    ``"boundary"``, between steps. ``evict=False`` keeps a paused function in memory.
-
-    ``limits`` are the caps of its runs. One is there unless another is named: a run that makes the
-    same call with the same result over and over is told so, and then held (``repeats=0``: never).
-
-    An agent that ``converses`` answers in its thread: a message while it works is looked at within
-    seconds by ``triage`` (by plain words, if there is none), and one after its end begins its next
-    run. ``triage_after`` is how long a triage waits for more messages. ``aside`` answers side
-    questions, in a run of its own beside the work. ``helpers`` are agents that it spawns by name:
-    a process that can drive it can drive them.
-
-    ``on_disconnect`` is what happens to a run when the person who began it over AG-UI leaves while
-    it works: ``"continue"``, ``"pause"`` or ``"cancel"``.
-    """
-    if limits is not None:
-        validate(limits)
-    _check_word("mode", mode, MODES)
-    _check_word("on_disconnect", on_disconnect, ON_DISCONNECT)
-    if triage is not None and not converses:
-        raise InvalidRequest("triage= is for agents that converse: say converses=True too.")
-    if not 0 <= triage_after <= TRIAGE_AFTER_MAX_S:
-        raise InvalidRequest(f"triage_after= is between 0 and {TRIAGE_AFTER_MAX_S:g} seconds.")
-
-    def declare(function: AgentFunction) -> Agent:
-        if not callable(function):
-            raise InvalidRequest(f"@agent stands above an async def, not above {function!r:.60}.")
-        called = name if isinstance(name, str) and name else function.__name__
-        return Agent(
-            called,
-            function,
-            mode=mode,
-            limits=(limits or Limits()).over(Limits(repeats=REPEATS)),
-            evict_after=EVICT_AFTER_S if evict else None,
-            converses=converses,
-            triage=triage,
-            aside=aside,
-            triage_after=triage_after,
-            helpers=tuple(helpers),
-            on_disconnect=on_disconnect,
-        )
-
-    return declare(name) if callable(name) else declare

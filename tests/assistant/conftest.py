@@ -10,9 +10,9 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.run import Agent
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Store

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import anyio
 
+from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
 from midflight.assistant.policy import Policy
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, say
-from midflight.run import Agent
-from midflight.tools.base import EffectRecord, Tool, tool
+from midflight.tools.declaration import Tool, tool
+from midflight.tools.options import EffectRecord
 
 Script = list[Line] | Callable[[Prompt], Line]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import anyio
 
-from midflight import local, tool
+from midflight import tool
 from midflight.assistant import Profile, assistant
+from midflight.control import local
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call_all, say
 

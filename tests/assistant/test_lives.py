@@ -11,6 +11,7 @@ import pytest
 
 from assistant.conftest import Open
 from assistant.desk import Office, clerk, last, until
+from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
@@ -18,9 +19,8 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, say
-from midflight.run import Agent
 from midflight.stores.memory import MemoryStore
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from scenarios.cord import doomed
 from scenarios.stories import environment
 

@@ -11,6 +11,7 @@ import pytest
 
 from assistant.conftest import Open
 from assistant.desk import Office, clerk, last, until
+from midflight.agents import agent
 from midflight.assistant import Profile, Profiles, assistant
 from midflight.errors import ModelBroken, ModelBusy, ModelRefused
 from midflight.kernel import events as e
@@ -18,8 +19,8 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
-from midflight.run import Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from scenarios.chat import until_chosen
 from scenarios.company import events
 
@@ -249,7 +250,7 @@ async def test_a_model_that_refuses_is_asked_about_at_once(driving: Open) -> Non
 async def test_a_result_of_5_mb_is_kept_whole_and_shown_in_part(driving: Open) -> None:
     from midflight.assistant import Profile, assistant
     from midflight.models.scripted import ScriptedModel
-    from midflight.tools.base import tool
+    from midflight.tools.declaration import tool
 
     async def dump() -> str:
         """Everything."""

@@ -12,8 +12,8 @@ from assistant.desk import last
 from midflight.assistant import Profile, assistant
 from midflight.kernel.record import Actor
 from midflight.models.scripted import ScriptedModel, call, say
-from midflight.tools.base import EffectName
 from midflight.tools.mcp import McpServer
+from midflight.tools.options import EffectName
 from tools.processes import HERE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]

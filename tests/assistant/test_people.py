@@ -153,7 +153,7 @@ async def test_what_failed_is_tried_again(driving: Open) -> None:
             raise RuntimeError("not yet")
         return "now"
 
-    from midflight.tools.base import tool
+    from midflight.tools.declaration import tool
 
     made = tool(effect="read", name="again.flaky")(flaky)
     model = ScriptedModel([call("again_flaky"), say("ok")], name="again")

@@ -21,7 +21,7 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Limits
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from scenarios.chat import until_chosen
 from scenarios.company import events
 

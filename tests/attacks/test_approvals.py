@@ -14,16 +14,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Phase
 from midflight.kernel.record import Actor
-from midflight.run import Agent, Run, Step, agent
+from midflight.run import Run, Step
 from midflight.runtime import values
 from midflight.runtime.steps import preconditions
 from midflight.stores.protocol import Store
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 from scenarios.rests import asked, events_of, held_back, times_asked
@@ -49,7 +50,12 @@ def nothing_paid() -> None:
 
 def paying(hold: float = 0.0) -> Any:
     @tool(
-        effect="once", name="attacks.pay", noun="payment", label="payment", approval=True, hold=hold
+        effect="once",
+        name="attacks.pay",
+        label="payment",
+        describe="payment",
+        approval=True,
+        undo_window=hold,
     )
     async def pay(to: str, amount: int, note: str) -> str:
         PAID.append({"to": to, "amount": amount, "note": note})

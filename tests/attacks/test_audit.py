@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.scene import Scene
+from midflight.agents import agent
 from midflight.audit.chain import Checker, Head, Link, linked
 from midflight.audit.flood import COUNTED_MAX, EACH, IN_ALL, OTHERS, SOURCES_MAX, WINDOW_S, Flood
 from midflight.audit.visit import Visit, visiting
@@ -31,7 +32,7 @@ from midflight.inputs import wall_clock
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Limits
 from midflight.overriding import override
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.server import agui
 from midflight.server.access import Access
 from midflight.server.auditing import DoorAudit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from midflight.tools.base import ToolRefused
+from midflight.tools.declaration import ToolRefused
 from midflight.tools.files import Workspace
 
 MB = 1_000_000

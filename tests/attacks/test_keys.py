@@ -8,10 +8,11 @@ import anyio
 import httpx
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.conftest import Open
 from server.house import opened
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, NotAllowed
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.server.access import HERE, Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring

@@ -8,9 +8,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.server import agui
 from scenarios.conftest import Open
 from server.house import serving

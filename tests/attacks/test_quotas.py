@@ -9,13 +9,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor, Recorded
 from midflight.remote.control import RemoteControl
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.server.live import Live
 from midflight.server.live_index import Index
 from midflight.server.metrics import Metrics

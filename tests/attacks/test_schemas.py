@@ -16,10 +16,11 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import InvalidRequest
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.schemas import TooMuchWork, check_schema, misfit
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.mcp import McpServer
 from midflight.tools.specs import parse
 from scenarios.conftest import Open

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from midflight.agents import agent
 from midflight.cli.logs import Lines
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from midflight.tools.secret import Secret
 from midflight.tools.specs import parse
 from scenarios.conftest import Open

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.tools.base import ToolFailed
+from midflight.tools.declaration import ToolFailed
 from midflight.tools.sql import SqlReader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

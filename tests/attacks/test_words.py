@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.assistant import Profile, assistant
 from midflight.assistant.words import quoted
 from midflight.control import Control
@@ -24,8 +25,8 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.state import Question
 from midflight.kernel.thread import Said
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import Tool, tool
 from midflight.tools.http import Http
 from models.standin import Request, StandIn, calls, says
 from models.standin_wire import Answer

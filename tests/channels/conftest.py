@@ -12,6 +12,7 @@ import pytest
 from channels.guild import User
 from channels.person import Person
 from channels.stand_in import TOKEN, StandIn, standing_in
+from midflight.agents import Agent
 from midflight.channels.discord import serve
 from midflight.channels.people import People
 from midflight.control import Control
@@ -21,7 +22,6 @@ from midflight.kernel.front import open_messages
 from midflight.kernel.record import Recorded
 from midflight.kernel.thread import ThreadState
 from midflight.overriding import override
-from midflight.run import Agent
 from midflight.stores.protocol import PAGE, Query, Row, Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.conftest import failed_drivers

@@ -9,13 +9,13 @@ from typing import Any
 
 import anyio
 
+from midflight.agents import Agent
 from midflight.channels import People, Post, Switchboard
 from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.stores.memory import MemoryStore
 
 ANN = Actor("ann", Role.CONTROLLER, "paper:desk")

@@ -12,11 +12,13 @@ from assistant.desk import Office, clerk
 from channels.conftest import OPS, Talking
 from channels.person import Person
 from channels.stand_in import AT, EPHEMERAL, GENERAL, StandIn
+from midflight.agents import agent
 from midflight.channels.attached import FILE_BYTES_MAX
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
-from midflight.run import Run, agent
-from midflight.tools.base import EffectRecord, tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
+from midflight.tools.options import EffectRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -201,7 +203,7 @@ async def test_while_it_undoes_the_same_button_stops_now_and_says_what_may_remai
     async def slow_undo(performed: EffectRecord) -> None:
         await undo.wait()
 
-    @tool(effect="once", name="undoing.book", noun="table", undo=slow_undo)
+    @tool(effect="once", name="undoing.book", label="table", undo=slow_undo)
     async def book() -> str:
         return "booked"
 

@@ -8,9 +8,10 @@ from assistant.desk import Office, clerk, last
 from channels.conftest import Talking
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, StandIn
+from midflight.agents import agent
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, call, call_all, say
-from midflight.run import Run, agent
+from midflight.run import Run
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

@@ -12,6 +12,7 @@ from channels.conftest import ALLOWED, MoodyStore, Talking, on_discord, until_ch
 from channels.guild import Message, User, snowflake
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, TOKEN, StandIn
+from midflight.agents import agent
 from midflight.channels.discord import DiscordRefused, serve
 from midflight.channels.discord_missed import LOOKED_AT_MAX
 from midflight.channels.discord_presses import FORM_S
@@ -20,9 +21,9 @@ from midflight.control import Control
 from midflight.inputs import wall_clock
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Store
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from stores.turns import turn_of_another
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

@@ -13,13 +13,14 @@ from msgspec.structs import replace
 from assistant.desk import Office, clerk, slow_clerk, until
 from channels.conftest import until_chosen
 from channels.paper import ANN, LostAnswer, Paper, life, working
+from midflight.agents import agent
 from midflight.channels import Heard, Post
 from midflight.channels.shapes import Action, mark
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor, Limits
 from midflight.models.scripted import call, say
 from midflight.overriding import override
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 
 from assistant.desk import Office, clerk, until
+from midflight.agents import Agent
 from midflight.channels import People, Switchboard
 from midflight.control import local
 from midflight.models.scripted import call, say
-from midflight.run import Agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

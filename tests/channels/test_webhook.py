@@ -17,6 +17,7 @@ from assistant.desk import Office, clerk, slow_clerk, until
 from channels.conftest import MoodyStore, Talking, until_chosen
 from channels.person import Person
 from channels.stand_in import StandIn
+from midflight.agents import Agent
 from midflight.channels import People, Post, Switchboard
 from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.channels.people import STRANGER
@@ -27,7 +28,6 @@ from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
 from midflight.models.scripted import call, say
-from midflight.run import Agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

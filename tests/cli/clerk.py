@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import anyio
 
-from midflight.run import Run, agent
-from midflight.tools.base import tool
+from midflight.agents import agent
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 
 
@@ -22,7 +23,7 @@ async def file_it(what: str) -> str:
 
 
 write = tool(effect="read", name="clerk.write")(write_slowly)
-keep = tool(effect="write", name="clerk.file", noun="note")(file_it)
+keep = tool(effect="write", name="clerk.file", label="note")(file_it)
 
 
 @agent()

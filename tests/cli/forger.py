@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import anyio
 
-from midflight.run import Run, agent
-from midflight.tools.base import tool
+from midflight.agents import agent
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 
 
@@ -21,7 +22,7 @@ async def put_down(what: str) -> str:
 
 
 repeat = tool(effect="read", name="forger.repeat")(repeat_aloud)
-put = tool(effect="write", name="forger.put", noun="note")(put_down)
+put = tool(effect="write", name="forger.put", label="note")(put_down)
 
 
 @agent()

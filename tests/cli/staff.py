@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import anyio
 
-from midflight.run import Run, agent
-from midflight.tools.base import EffectRecord, tool
+from midflight.agents import agent
+from midflight.run import Run
+from midflight.tools.declaration import tool
+from midflight.tools.options import EffectRecord
 from midflight.tools.progress import emit
 
 
@@ -25,7 +27,7 @@ async def take_back(performed: EffectRecord) -> None:
 
 
 look = tool(effect="read", name="staff.look")(look_for)
-file = tool(effect="write", name="staff.file", noun="note", undo=take_back)(file_away)
+file = tool(effect="write", name="staff.file", label="note", undo=take_back)(file_away)
 
 
 @agent()
@@ -59,7 +61,7 @@ async def pay_out(amount: int) -> None:
     raise ConnectionError("reset by the bank")
 
 
-pay = tool(effect="once", name="staff.pay", noun="payment")(pay_out)
+pay = tool(effect="once", name="staff.pay", label="payment")(pay_out)
 
 
 @agent()
@@ -72,7 +74,7 @@ async def wire_to(to: str, amount: int) -> str:
     return f"{amount} to {to}"
 
 
-wire = tool(effect="once", name="staff.wire", noun="transfer", approval=True)(wire_to)
+wire = tool(effect="once", name="staff.wire", label="transfer", approval=True)(wire_to)
 
 
 @agent()
@@ -122,7 +124,7 @@ async def build_slowly(what: str) -> str:
     return what
 
 
-build = tool(effect="write", name="staff.build", noun="wall")(build_slowly)
+build = tool(effect="write", name="staff.build", label="wall")(build_slowly)
 
 
 @agent()
@@ -132,7 +134,7 @@ async def mason(run: Run) -> str:
     return built
 
 
-seal = tool(effect="write", name="staff.seal", noun="deed", irreversible=True, approval=False)(
+seal = tool(effect="write", name="staff.seal", label="deed", irreversible=True, approval=False)(
     build_slowly
 )
 

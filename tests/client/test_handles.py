@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from msgspec import Struct
 
 import midflight
+from midflight.agents import agent
 from midflight.client import Client
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Limits
-from midflight.run import Run, agent
+from midflight.run import Run
 from remote.doors import DOORS, through
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -36,6 +38,7 @@ async def test_a_started_run_is_a_handle_that_knows_its_result(driving: Open, do
 
         first = await run.next_question()
         assert (first.kind, first.message) == ("ask", "How many?")
+        assert first.schema is not None
         assert first.schema["minimum"] == 1
         await first.answer(3)
         second = await run.next_question()
@@ -152,14 +155,56 @@ async def test_a_kill_switch_is_pressed_listed_and_released(driving: Open, door:
         run = await client.start(looker, "look")
         await run.until(lambda state: state.phase is Phase.RUNNING)
 
-        killing = await client.kill("agent:looker", reason="a test")
+        killing = await client.kill(agent=looker, reason="a test")
         assert list(killing.killed) == [run.id]
         assert [switch.scope for switch in await client.switches()] == ["agent:looker"]
         assert (await run.wait()).phase is Phase.KILLED
-        assert await client.release("agent:looker")
-        assert not await client.release("agent:looker")
+        with pytest.raises(InvalidRequest, match="one of them"):
+            await client.kill(agent=looker, thread="t-1")  # type: ignore[call-overload]
+        assert await client.release(*await client.switches())
+        assert not await client.release(agent="looker")
         await run.recover()
         assert (await run.state()).phase is not Phase.KILLED
+
+
+class Seats(Struct):
+    """The seats that a person wants."""
+
+    number: int
+    row: str = "A"
+
+
+async def test_an_answer_is_a_value_of_the_type_that_was_asked_for(driving: Open) -> None:
+    @agent
+    async def booker(run: Run) -> list[object]:
+        number = await run.ask("How many?", schema=int)
+        seats = await run.ask("Which?", schema=Seats)
+        late = await run.ask("Anything else?", schema=str, expires_in=0.05)
+        return [number.payload, seats.payload == Seats(2, "F"), late.payload]
+
+    async with driving(booker) as control:
+        run = await Client(control).start(booker, "book")
+        question = await run.next_question()
+        with pytest.raises(InvalidRequest, match="integer"):
+            await question.answer("two")
+        await question.answer(2)
+        await run.until(lambda state: question.position not in state.questions)
+        await (await run.next_question()).answer({"number": 2, "row": "F"})
+        assert await run.result() == [2, True, None]
+
+
+async def test_a_type_that_no_answer_can_have_is_refused(driving: Open) -> None:
+    @agent
+    async def booker(run: Run) -> str:
+        try:
+            await run.ask("Which?", schema=Stage)
+        except InvalidRequest as refused:
+            return str(refused)
+        return "asked"
+
+    async with driving(booker) as control:
+        run = await Client(control).start(booker, "book")
+        assert (await run.result()).startswith("schema= of run.ask cannot be Stage: ")
 
 
 async def test_requests_are_recorded_in_the_name_of_the_actor_for_whom_a_client_acts(

@@ -10,7 +10,8 @@ import pytest
 
 from midflight.demo.analyst_tools import AnalystTools
 from midflight.demo.data import CUSTOMERS, MONTHS, make_company, months_before
-from midflight.tools.base import EffectRecord, NotDone
+from midflight.tools.declaration import NotDone
+from midflight.tools.options import EffectRecord
 
 MARCH_2026 = 1_773_000_000.0  # in the middle of it
 

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
 
+from midflight.agents import Agent
 from midflight.engines.local import LocalEngine
-from midflight.run import Agent
 from midflight.stores.protocol import Store
 
 FORGETS = 3

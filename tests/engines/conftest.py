@@ -17,6 +17,7 @@ from engines.bad import BadEngine
 from engines.fleet import Fleet, fleet
 from engines.hosts import RestateServer, restate_server
 from engines.link import linked, to_port
+from midflight.agents import Agent
 from midflight.cli.serve import listening
 from midflight.control import Control
 from midflight.engines.base import Engine
@@ -24,7 +25,6 @@ from midflight.engines.local import LocalEngine
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_place import Restate
 from midflight.engines.restate_worker import working
-from midflight.run import Agent
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Store

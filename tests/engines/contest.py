@@ -24,8 +24,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from engines import contested
 from engines.bad import FORGETS
 from engines.contested import READY
+from midflight.agents import Agent
 from midflight.kernel.phases import LIVE
-from midflight.run import Agent
 from midflight.stores.protocol import Query, Store
 from midflight.tasks import owned_tasks
 from scenarios.torture_world import clerk

@@ -9,8 +9,8 @@ import sys
 
 from engines.contested import Thief
 from midflight.cli.main import main
-from midflight.stores import postgres
+from midflight.stores.postgres import postgres_store
 
 if __name__ == "__main__":
-    postgres.PostgresStore = Thief  # type: ignore[misc]
+    postgres_store.PostgresStore = Thief  # type: ignore[misc]
     sys.exit(main())

@@ -25,7 +25,7 @@ from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Decision, Recorded
 from midflight.kernel.state import WORKER_LOST, RunState
 from midflight.stores.protocol import Query, Row
-from midflight.tools.base import as_tool
+from midflight.tools.declaration import as_tool
 
 TAKEOVER_S = 60.0
 SETTLE_S = 0.5

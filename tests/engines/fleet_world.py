@@ -16,9 +16,11 @@ from urllib.parse import quote, unquote
 import anyio
 from msgspec import Struct
 
+from midflight.agents import agent
 from midflight.inputs import wall_clock
-from midflight.run import Run, agent
-from midflight.tools.base import Done, EffectRecord, NotDone, tool
+from midflight.run import Run
+from midflight.tools.declaration import Done, NotDone, tool
+from midflight.tools.options import EffectRecord
 from midflight.tools.progress import emit
 
 FOLDER = "FLEET_FOLDER"

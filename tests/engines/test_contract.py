@@ -12,10 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from engines.conftest import Host
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

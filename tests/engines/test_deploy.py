@@ -9,10 +9,11 @@ import anyio
 
 from engines.conftest import ON_RESTATE, RestateHost
 from engines.link import linked
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.base import Engine
 from midflight.kernel.phases import Cause
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from scenarios.stage import Stage
 
 pytestmark = ON_RESTATE

@@ -14,11 +14,12 @@ import pytest
 from engines.conftest import ON_RESTATE, RestateHost
 from engines.hosts import RestateServer
 from engines.link import linked
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_known import keep_registered, register
 from midflight.engines.restate_place import Restate
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.tasks import owned_tasks
 from ports import free_port

@@ -20,13 +20,14 @@ from engines.faults import Person, Told, audit
 from engines.hosts import restate_server
 from engines.link import BACK, THERE
 from engines.ways import UNHURRIED, all_at_work, begun, calls, claims, way_to
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.crew import LEASE_S
 from midflight.errors import StoreUnavailable
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.postgres import PostgresStore, links, postgres_writer
 from scenarios.stage import Stage
 from server.house import opened

@@ -10,12 +10,13 @@ import sys
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.cli.placing import placing
 from midflight.control import Control
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_place import Restate
 from midflight.errors import InvalidRequest
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight import Control, Run, agent, tool
+from midflight import Run, agent, tool
+from midflight.agents import Agent
+from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.run import Agent
 from midflight.stores.sqlite import SqliteStore
 from scenarios.stories import environment
 
@@ -24,7 +25,9 @@ NEVER_S = 600.0
 
 STARTER = """
 import asyncio, sys, time
-from midflight import Control
+from midflight.control import Control
+from midflight.stores.factory import open_store
+from midflight.control import Control
 from midflight.stores.factory import open_store
 
 async def main(address, count):

@@ -17,10 +17,11 @@ import anyio
 import pytest
 
 from cli.scene import MIDFLIGHT, Scene
-from midflight import Control, EffectRecord, Run, agent, tool
+from midflight import EffectRecord, Run, agent, tool
+from midflight.agents import Agent
+from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.engines.watchdog import Blocked, watching
-from midflight.run import Agent
 from midflight.stores.memory import MemoryStore
 from scenarios.stories import environment
 

@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 
 from midflight import Limits, Run, agent, tool
-from midflight.conversation import Choice, TriageView
+from midflight.conversation import Action, Choice, TriageView
 from midflight.guards import FileContent
-from midflight.tools.base import EffectRecord
+from midflight.tools.options import EffectRecord, Retry
 from midflight.tools.progress import emit, spend
 
 CUES = Path(os.environ.get("MIDFLIGHT_CUES", "cues"))
@@ -63,19 +63,21 @@ async def undo(done: EffectRecord) -> None:
     await cue(done.args[0], "undo")
 
 
-@tool(effect="once", name="page.tasks", noun="follow-up task", label="follow-up task", undo=undo)
+@tool(
+    effect="once", name="page.tasks", label="follow-up task", describe="follow-up task", undo=undo
+)
 async def create_tasks(stage: str) -> str:
     await cue(stage, "tasks")
     return "20 tasks created"
 
 
-@tool(effect="write", name="page.memo", noun="memo", label="memo", undo=undo)
+@tool(effect="write", name="page.memo", label="memo", describe="memo", undo=undo)
 async def write_memo(stage: str) -> str:
     await cue(stage, "memo")
     return "memo.md, three pages"
 
 
-@tool(effect="once", name="page.send", noun="email", label="email", irreversible=True)
+@tool(effect="once", name="page.send", label="email", describe="email", irreversible=True)
 async def send(stage: str, to: str) -> str:
     await cue(stage, "send")
     return f"sent to {to}"
@@ -109,7 +111,7 @@ async def asker(run: Run) -> Any:
 
 async def chosen(view: TriageView) -> Sequence[Choice]:
     """By the first word of a message, so that a test says what becomes of it."""
-    words = {"also": "incorporate", "first": "switch", "later": "defer"}
+    words: dict[str, Action] = {"also": "incorporate", "first": "switch", "later": "defer"}
     return [
         Choice(one.id, words.get(one.text.split()[0].lower(), "incorporate"))
         for one in view.messages
@@ -165,7 +167,7 @@ async def trader(run: Run) -> str:
     return str(await run.step("Look", look, stage, "look"))
 
 
-@tool(effect="read", name="page.flaky", retry=2, backoff=0.05)
+@tool(effect="read", name="page.flaky", retry=Retry(2, first_after=0.05))
 async def flaky(stage: str) -> str:
     if not (CUES / stage / "well").exists():
         await cue(stage, "again")
@@ -173,7 +175,7 @@ async def flaky(stage: str) -> str:
     return "through"
 
 
-@tool(effect="model", name="page.unsteady", retry=3, backoff=30.0)
+@tool(effect="model", name="page.unsteady", retry=Retry(3, first_after=30.0))
 async def unsteady(stage: str) -> str:
     if not (CUES / stage / "well").exists():
         raise RuntimeError("the line is busy")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
 from midflight.remote import RemoteControl
 from midflight.remote.control import AnyControl
-from midflight.run import Agent
 from server.house import opened
 
 DOORS = ("here", "over HTTP")

@@ -9,14 +9,15 @@ import anyio
 import pytest
 
 from midflight import errors
+from midflight.agents import Agent, agent
 from midflight.control import Ack, Control
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.remote import RemoteControl
 from midflight.remote.control import AnyControl
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Delta, Query
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from remote.doors import DOORS, through
 from scenarios.conftest import Open

@@ -13,18 +13,19 @@ import anyio
 import pytest
 
 from midflight import errors
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
 from midflight.remote import RemoteControl, found_token
 from midflight.remote.link import checked_url
 from midflight.remote.tokens import keep_token
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring
 from midflight.server.quotas import Quotas
 from midflight.stores.protocol import Delta
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from ports import free_port
 from remote.bridge import Bridge, bridged

@@ -7,10 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control, local
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import HUNG_UP, WHOLE
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.runtime.threads.recollection import CUT, NOT_HEARD, spoken
 
 pytestmark = pytest.mark.anyio

@@ -30,6 +30,7 @@ from typing import Any, Final, TypeVar
 import anyio
 from typing_extensions import override
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import StoreUnavailable
@@ -39,7 +40,7 @@ from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.thread import Said
-from midflight.run import Agent, Child, Run, agent
+from midflight.run import Child, Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import PAGE, Append, Committed, Store, Submit
 from midflight.stores.protocol import Row as StoredRow

@@ -7,13 +7,14 @@ from typing import Any
 
 import anyio
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.conversation import Choice, TriageView
+from midflight.conversation import Action, Choice, TriageView
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageSent, MessageTriaged, Said, ThreadState
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query, Row
 from midflight.verbs.covering import Ack
 from scenarios.company import events
@@ -26,7 +27,7 @@ SOON_S = 0.03  # what a triage waits for more messages, in stories that are not 
 class Model:
     """A triage that chooses as it was told, and notes what it was asked."""
 
-    def __init__(self, **choices: str) -> None:
+    def __init__(self, **choices: Action) -> None:
         self.asked: list[TriageView] = []
         self.choices = choices  # first word of a message -> action
         self.gate: anyio.Event | None = None

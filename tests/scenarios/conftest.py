@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.run import Agent
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import links, postgres_server, postgres_writer
 from midflight.stores.protocol import Store

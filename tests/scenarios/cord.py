@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import anyio
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.inputs import Clock, wall_clock
 from midflight.kernel.record import Event
-from midflight.run import Agent
 from midflight.stores.protocol import Append, Committed, Store, Submit
 
 

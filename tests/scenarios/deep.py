@@ -12,7 +12,8 @@ from pathlib import Path
 
 import anyio
 
-from midflight import Run, agent, local, tool
+from midflight import Run, agent, tool
+from midflight.control import local
 
 FOLDER = Path(sys.argv[1])
 

@@ -19,11 +19,12 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from midflight.agents import Agent, agent
 from midflight.control import Control, local
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 
 FOLDER = Path(sys.argv[1])
 FOLDER.mkdir(parents=True, exist_ok=True)

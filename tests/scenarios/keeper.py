@@ -11,7 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from midflight import Run, agent, local, tool
+from midflight import Run, agent, tool
+from midflight.control import local
 
 LIMIT_S = 3.0  # in which a busy machine starts Python
 

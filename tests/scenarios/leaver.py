@@ -9,8 +9,9 @@ from pathlib import Path
 
 import anyio
 
-from midflight import Control, NotDone, Run, agent, local, tool
-from midflight.tools.base import Tool
+from midflight import NotDone, Run, agent, tool
+from midflight.control import Control, local
+from midflight.tools.declaration import Tool
 
 FOLDER, WHAT, DRAIN_S = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 

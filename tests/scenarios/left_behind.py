@@ -9,9 +9,11 @@ import threading
 
 import anyio
 
+from midflight.agents import agent
 from midflight.control import local
-from midflight.run import Run, agent
-from midflight.tools.base import EffectRecord, Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import Tool, tool
+from midflight.tools.options import EffectRecord
 
 BEGUN = threading.Event()
 

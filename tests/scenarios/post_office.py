@@ -16,12 +16,14 @@ from typing import Any, Final
 
 import anyio
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import Done, EffectRecord, NotDone, tool
+from midflight.tools.declaration import Done, NotDone, tool
+from midflight.tools.options import EffectRecord
 
 ACTS_AFTER_S: Final = 0.3
 SETTLES_WITHIN_S: Final = 1.5
@@ -40,7 +42,7 @@ async def look_up(performed: EffectRecord) -> object:
 @tool(
     effect="once",
     name="post_office.order",
-    noun="order",
+    label="order",
     check=look_up,
     settles_within=SETTLES_WITHIN_S,
 )

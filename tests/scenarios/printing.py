@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.secret import Secret
 
 

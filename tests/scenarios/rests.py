@@ -9,13 +9,14 @@ from typing import Any
 import anyio
 import msgspec
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.guards import Guard
 from midflight.kernel import events as e
 from midflight.kernel.state import Question, RunState
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import Tool
+from midflight.run import Run
+from midflight.tools.declaration import Tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 

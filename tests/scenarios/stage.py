@@ -6,7 +6,8 @@ from typing import Any
 
 import anyio
 
-from midflight.tools.base import Done, EffectName, EffectRecord, NotDone, Tool, tool
+from midflight.tools.declaration import Done, NotDone, Tool, tool
+from midflight.tools.options import EffectName, EffectRecord
 
 
 class Stage:
@@ -66,8 +67,8 @@ class Stage:
 
         declared.setdefault("undo", unmake)
         declared.setdefault("settles_within", 0)  # nothing of this world is still on its way
-        declared.setdefault("label", "thing")  # most stories count them and name none
-        return tool(effect=effect, name=f"{self.name}.make", noun="thing", **declared)(make)
+        declared.setdefault("describe", "thing")  # most stories count them and name none
+        return tool(effect=effect, name=f"{self.name}.make", label="thing", **declared)(make)
 
     def locker(self, what: str) -> Tool:
         """Takes a lock that is freed at every end, after its cue."""
@@ -86,9 +87,9 @@ class Stage:
         return tool(
             effect="once",
             name=f"{self.name}.lock-{what}",
-            noun=what,
+            label=what,
             undo=free,
-            release_always=True,
+            always_undo=True,
         )(lock)
 
     def checked(self, **declared: Any) -> Tool:

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 
 
 def say(path: str) -> None:
@@ -19,13 +19,13 @@ def say(path: str) -> None:
     Path(f"{path}.{os.getpid()}.new").rename(path)
 
 
-@tool(effect="once", runs="process", noun="film", label="film")
+@tool(effect="once", runs="process", label="film", describe="film")
 def blocks_in_c(path: str) -> None:
     say(path)
     ctypes.PyDLL(None).sleep(60)  # and holds the interpreter's lock meanwhile
 
 
-@tool(effect="once", runs="process", noun="film", label="film")
+@tool(effect="once", runs="process", label="film", describe="film")
 def ignores_the_polite_signals(path: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -37,7 +37,7 @@ GRANDCHILD = "import sys, time; sys.path[:] = eval(sys.argv[2]); \
 from scenarios.stubborn_tools import say; say(sys.argv[1]); time.sleep(60)"
 
 
-@tool(effect="once", runs="process", noun="film", label="film")
+@tool(effect="once", runs="process", label="film", describe="film")
 def has_a_runaway_grandchild(path: str) -> None:
     subprocess.Popen(
         [sys.executable, "-c", GRANDCHILD, path, repr(sys.path)], start_new_session=True

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import anyio
 
+from midflight.agents import Agent, agent
 from midflight.engines.local import LocalEngine
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.factory import open_store
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 
 AGENT = "sweeper"
 LEDGER = "ledger"

@@ -8,11 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.stories import KILLED, Life, told

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
-from midflight.run import Run, agent
-from midflight.tools.base import EffectName
+from midflight.run import Run
 from midflight.tools.files import Workspace
 from midflight.tools.folder import version_of
+from midflight.tools.options import EffectName
 from midflight.tools.shell import shell_tool
 from scenarios.conftest import Live, Open
 from scenarios.rests import asked, events_of

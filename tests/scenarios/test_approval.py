@@ -8,12 +8,14 @@ import anyio
 import msgspec
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import InvalidRequest, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Approval, Run, agent
-from midflight.tools.base import EffectRecord, NotDone, tool
+from midflight.run import ApprovalAnswer, Run
+from midflight.tools.declaration import NotDone, tool
+from midflight.tools.options import EffectRecord
 from midflight.tools.secret import Secret
 from scenarios.conftest import Open
 from scenarios.rests import asked, events_of, impatient, let_go, sender, times_asked
@@ -348,16 +350,16 @@ async def test_a_question_expires_also_while_nobody_drives_the_run(
 @pytest.mark.parametrize(
     ("says", "heard"),
     [
-        ("approve", Approval("approve", "ann")),
-        ("reject", Approval("reject", "ann")),
-        ({"edit": {"to": "bob"}}, Approval("edit", "ann", edit={"to": "bob"})),
-        ({"respond": "why?"}, Approval("respond", "ann", respond="why?")),
+        ("approve", ApprovalAnswer("approve", "ann")),
+        ("reject", ApprovalAnswer("reject", "ann")),
+        ({"edit": {"to": "bob"}}, ApprovalAnswer("edit", "ann", edit={"to": "bob"})),
+        ({"respond": "why?"}, ApprovalAnswer("respond", "ann", respond="why?")),
     ],
 )
 async def test_a_function_may_ask_for_approval_itself_and_show_what_it_is_about(
-    driving: Open, says: object, heard: Approval
+    driving: Open, says: object, heard: ApprovalAnswer
 ) -> None:
-    found: list[Approval] = []
+    found: list[ApprovalAnswer] = []
 
     @agent()
     async def clerk(run: Run) -> bool:

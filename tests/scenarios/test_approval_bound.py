@@ -8,13 +8,15 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.guards import FileContent
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Redirected, Run, Step, agent
-from midflight.tools.base import Done, EffectRecord, tool
+from midflight.run import Redirected, Run, Step
+from midflight.tools.declaration import Done, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 from scenarios.rests import asked, events_of, held_back, impatient, let_go, sender, times_asked
@@ -37,7 +39,7 @@ async def test_another_rule_or_other_arguments_are_asked_about_anew(
 ) -> None:
     stage = Stage(f"approval-{changes}")
     key = "the letter" if changes == "keyed arguments" else ""
-    send = {"now": stage.writer(approval="rule v1", hold=30.0)}
+    send = {"now": stage.writer(approval="rule v1", undo_window=30.0)}
     args = ["letter"]
 
     @agent(name=stage.name)
@@ -56,7 +58,9 @@ async def test_another_rule_or_other_arguments_are_asked_about_anew(
             await control.pause(run)
     rule = "rule v2" if changes == "rule" else "rule v1"
     undo: dict[str, Any] = {"undo": None} if changes == "undo" else {}
-    send["now"] = stage.writer(approval=rule, hold=0.05 if changes == "rule" else 30.0, **undo)
+    send["now"] = stage.writer(
+        approval=rule, undo_window=0.05 if changes == "rule" else 30.0, **undo
+    )
     if "arguments" in changes:
         args[0] = "parcel"
     async with driving(clerk) as control:
@@ -89,7 +93,7 @@ async def test_when_what_the_tool_relies_on_has_changed_the_approval_is_asked_fo
     driving: Open, crashing: Open, hours: Hours, prices: Path, when: str
 ) -> None:
     stage = Stage(f"approval-file-{when}")
-    send = stage.writer(approval=True, relies_on=["prices"], hold=LONG_S)
+    send = stage.writer(approval=True, relies_on=["prices"], undo_window=LONG_S)
 
     @agent(name=stage.name)
     async def clerk(run: Run) -> object:
@@ -130,7 +134,7 @@ async def test_what_was_approved_before_a_crash_is_not_asked_again(
     driving: Open, crashing: Open, hours: Hours
 ) -> None:
     stage = Stage("approval-crash")
-    clerk = sender(stage, stage.writer(irreversible=True, undo=None, hold=LONG_S))
+    clerk = sender(stage, stage.writer(irreversible=True, undo=None, undo_window=LONG_S))
 
     async with crashing(clerk) as control:
         run = await control.start(clerk, "work")
@@ -237,7 +241,7 @@ async def test_a_redirect_beside_an_open_question_leaves_no_question_that_nobody
 @pytest.mark.slow
 async def test_nothing_begins_before_the_window_has_passed(driving: Open, hours: Hours) -> None:
     stage = Stage("hold-passes")
-    clerk = sender(stage, stage.writer(hold=LONG_S))
+    clerk = sender(stage, stage.writer(undo_window=LONG_S))
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
@@ -262,7 +266,7 @@ async def test_the_window_starts_again_in_full_after_a_break(
     driving: Open, crashing: Open, hours: Hours, breaks: str
 ) -> None:
     stage = Stage(f"hold-{breaks}")
-    clerk = sender(stage, stage.writer(hold=LONG_S))
+    clerk = sender(stage, stage.writer(undo_window=LONG_S))
     if breaks == "eviction":
         clerk = impatient(clerk)
 
@@ -294,7 +298,7 @@ async def test_the_window_starts_again_in_full_after_a_break(
 
 async def test_a_cancel_in_the_window_wins_also_after_approval(driving: Open) -> None:
     stage = Stage("hold-cancel")
-    clerk = sender(stage, stage.writer(irreversible=True, undo=None, hold=30.0))
+    clerk = sender(stage, stage.writer(irreversible=True, undo=None, undo_window=30.0))
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
@@ -308,9 +312,9 @@ async def test_a_cancel_in_the_window_wins_also_after_approval(driving: Open) ->
 
 
 def test_a_read_has_nothing_to_hold_back() -> None:
-    with pytest.raises(InvalidTool, match="hold= is not for a read"):
+    with pytest.raises(InvalidTool, match="undo_window= is not for a read"):
 
-        @tool(effect="read", hold=1.0)
+        @tool(effect="read", undo_window=1.0)
         async def look() -> None: ...
 
 

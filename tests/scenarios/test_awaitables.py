@@ -16,11 +16,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import Done, EffectName, EffectRecord, Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import Done, Tool, tool
+from midflight.tools.options import EffectName, EffectRecord
 from scenarios.conftest import Open
 
 pytestmark = [
@@ -111,7 +113,7 @@ async def test_an_undo_is_awaited_before_anything_is_called_undone(
         await anyio.lowlevel.checkpoint()
         undone.append(performed.key)
 
-    @tool(name=f"awaitables.undo-{form}", noun="letter", undo=FORMS[form](undo))
+    @tool(name=f"awaitables.undo-{form}", label="letter", undo=FORMS[form](undo))
     async def make() -> None: ...
 
     clerk = asking(make)
@@ -125,7 +127,7 @@ async def test_an_undo_that_fails_while_it_is_awaited_is_not_called_undone(drivi
     async def undo(_: EffectRecord) -> None:
         raise PermissionError("not yours")
 
-    @tool(name="awaitables.failing", noun="letter", undo=FORMS["lambda"](undo))
+    @tool(name="awaitables.failing", label="letter", undo=FORMS["lambda"](undo))
     async def make() -> None: ...
 
     clerk = asking(make)
@@ -142,7 +144,7 @@ async def test_a_check_is_awaited_for_its_answer(driving: Open, form: str) -> No
         await anyio.lowlevel.checkpoint()
         return Done("found")
 
-    @tool(name=f"awaitables.check-{form}", noun="letter", check=FORMS[form](check))
+    @tool(name=f"awaitables.check-{form}", label="letter", check=FORMS[form](check))
     async def make() -> str:
         raise ConnectionError("reset by peer")
 
@@ -189,7 +191,7 @@ async def test_what_is_awaited_after_a_thread_has_a_timeout_and_is_left_behind(
     driving: Open,
 ) -> None:
     made = tool(
-        effect="write", name="awaitables.deaf", noun="letter", timeout=0.05, stops_within=0.05
+        effect="write", name="awaitables.deaf", label="letter", timeout=0.05, stops_within=0.05
     )(lambda: deaf())
     clerk = asking(made)
     async with driving(clerk) as control:
@@ -210,7 +212,7 @@ async def test_what_is_awaited_after_a_thread_can_be_cancelled(driving: Open) ->
         await anyio.sleep(3600)
         after.append("sent")
 
-    made = tool(name="awaitables.cancel", noun="letter")(lambda: send())
+    made = tool(name="awaitables.cancel", label="letter")(lambda: send())
     clerk = asking(made)
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
@@ -228,7 +230,7 @@ async def test_a_thread_that_was_told_to_end_has_nothing_awaited_that_it_returns
     async def send() -> None:
         sent.append("sent")
 
-    @tool(name="awaitables.told", noun="letter")
+    @tool(name="awaitables.told", label="letter")
     def make() -> object:
         begun.set()
         go.wait(10)
@@ -254,7 +256,7 @@ async def test_what_a_thread_returns_after_it_was_left_behind_is_not_taken_for_d
     async def send() -> None:
         sent.append("sent")
 
-    @tool(name="awaitables.late", noun="letter", stops_within=0.05)
+    @tool(name="awaitables.late", label="letter", stops_within=0.05)
     def make() -> object:
         begun.set()
         go.wait(10)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import (
     IllegalSignal,
@@ -19,8 +20,9 @@ from midflight.errors import (
 )
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Limits
-from midflight.run import Run, agent
-from midflight.tools.base import REGISTRY, EffectRecord, tool
+from midflight.run import Run
+from midflight.tools.declaration import REGISTRY, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -148,7 +150,7 @@ async def test_an_argument_that_cannot_be_stored_names_step_and_path(
 async def test_an_effect_whose_result_cannot_be_stored_has_happened_all_the_same(
     driving: Open,
 ) -> None:
-    @tool(effect="once", name="bad.result", noun="thing")
+    @tool(effect="once", name="bad.result", label="thing")
     async def make() -> object:
         return {"rows": [object()]}
 
@@ -199,7 +201,7 @@ async def test_an_undo_that_is_registered_nowhere_is_said_in_the_receipt(driving
     async def unmake(_: EffectRecord) -> None:
         raise AssertionError("nobody can find it")
 
-    @tool(effect="once", name="bad.gone", noun="thing", undo=unmake)
+    @tool(effect="once", name="bad.gone", label="thing", undo=unmake)
     async def make() -> str:
         return "made"
 
@@ -225,11 +227,11 @@ async def test_an_undo_that_is_registered_nowhere_is_said_in_the_receipt(driving
         ({"effect": "once", "retry": 2}, "needs check="),
         ({"effect": "read", "undo": print}, "undo= is not for a read"),
         ({"effect": "once", "irreversible": True, "undo": print}, "exclude each other"),
-        ({"effect": "once", "release_always": True}, "needs undo="),
+        ({"effect": "once", "always_undo": True}, "needs undo="),
         ({"effect": "read", "runs": "somewhere"}, "runs= has to be one of"),
         ({"effect": "read", "timeout": 0}, "timeout= must be more than zero"),
-        ({"effect": "once", "hold": -1}, "hold= must not be negative"),
-        ({"effect": "once", "fresh": 3}, "fresh= is for reads only"),
+        ({"effect": "once", "undo_window": -1}, "undo_window= must not be negative"),
+        ({"effect": "once", "max_age": 3}, "max_age= is for reads only"),
     ],
 )
 def test_a_tool_that_could_do_harm_is_refused_where_it_is_declared(

@@ -8,12 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from scenarios.rests import asked, events_of
 from scenarios.stage import Stage
@@ -193,7 +194,7 @@ async def test_an_argument_that_is_another_one_each_time_is_named_with_both_valu
     monkeypatch.setenv("TOKEN_1", "first-secret")
     monkeypatch.setenv("TOKEN_2", "second-secret")
 
-    @tool(effect="once", name="changing.send", noun="mail")
+    @tool(effect="once", name="changing.send", label="mail")
     async def send(to: str, at: float, body: str, token: object = None) -> str:
         return "sent"
 

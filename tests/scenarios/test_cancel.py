@@ -8,10 +8,12 @@ import threading
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import IllegalSignal
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
-from midflight.tools.base import ChangedSince, EffectRecord, tool
+from midflight.run import Run
+from midflight.tools.declaration import ChangedSince, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -75,7 +77,7 @@ async def test_nothing_is_undone_while_anything_is_still_in_flight(driving: Open
     make, look, patience = stage.writer(), stage.reader(), anyio.CancelScope()
     stage.gate("slow")
 
-    @tool(name="cancel-settles.engrave", noun="engraving")
+    @tool(name="cancel-settles.engrave", label="engraving")
     def engrave() -> None:
         begun.set()
         go.wait(30)
@@ -184,7 +186,7 @@ async def test_an_undo_that_fails_is_tried_again_and_then_said(driving: Open) ->
         tries.append("undo")
         raise OSError("the provider is down")
 
-    made = tool(effect="once", name="cancel-badundo.make", noun="booking", undo=unmake)(make)
+    made = tool(effect="once", name="cancel-badundo.make", label="booking", undo=unmake)(make)
     stage = Stage("cancel-badundo")
     look = stage.reader()
     stage.gate("slow")
@@ -212,7 +214,7 @@ async def test_an_undo_that_finds_its_object_changed_leaves_it_alone(driving: Op
     async def unmake(_: EffectRecord) -> None:
         raise ChangedSince
 
-    made = tool(effect="once", name="cancel-changed.make", noun="page", undo=unmake)(make)
+    made = tool(effect="once", name="cancel-changed.make", label="page", undo=unmake)(make)
     stage = Stage("cancel-changed")
     look = stage.reader()
     stage.gate("slow")
@@ -239,7 +241,7 @@ async def test_a_tool_that_swallows_cancellation_is_waited_for_and_told_of_truth
     monkeypatch.setattr("midflight.runtime.steps.tool_call.GRACE_S", 60.0)  # it is told once
     begun, swallowed, go = anyio.Event(), anyio.Event(), anyio.Event()
 
-    @tool(effect="once", name="cancel-swallow.make", noun="letter")
+    @tool(effect="once", name="cancel-swallow.make", label="letter")
     async def make() -> str:
         begun.set()
         try:

@@ -8,14 +8,16 @@ import re
 import anyio
 import pytest
 
+from midflight.agents import REPEATS, Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits, Usage
 from midflight.kernel.state import RunState
-from midflight.run import REPEATS, Agent, Run, agent
-from midflight.tools.base import EffectName, tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
+from midflight.tools.options import EffectName
 from midflight.tools.progress import emit
 from midflight.tools.progress import spend as told
 from scenarios.company import events, spend

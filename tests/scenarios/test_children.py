@@ -8,14 +8,15 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import REPEATS, Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor, Limits, Usage
-from midflight.run import REPEATS, Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query, Store, Submit
-from midflight.tools.base import EffectRecord
+from midflight.tools.options import EffectRecord
 from scenarios.company import Freezes, child_of, events, journal, said, spend
 from scenarios.conftest import Open
 from scenarios.cord import doomed
@@ -277,7 +278,8 @@ async def test_what_the_function_sees_of_a_child_is_the_same_at_replay(
 
     @agent("child-outcome")
     async def parent(run: Run) -> list[str]:
-        spawned, seen = await run.spawn(leaf, "find"), []
+        spawned = await run.spawn(leaf, "find")
+        seen: list[str] = []
         for turn in ("one", "two", "three"):
             seen.append(spawned.outcome)
             await run.step(f"Look {turn}: {spawned.outcome}", look, turn)

@@ -11,10 +11,11 @@ import time
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import StepFailed
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.company import child_of, lose, said
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -12,11 +12,12 @@ import anyio
 import msgspec
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.state import Question, RunState
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from scenarios.conftest import Live, Open
 from scenarios.rests import asked, events_of, times_asked
 from scenarios.stage import Stage

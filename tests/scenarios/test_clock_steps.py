@@ -6,10 +6,12 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from midflight.agents import agent
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.run import Run, agent
-from midflight.tools.base import NotDone, tool
+from midflight.run import Run
+from midflight.tools.declaration import NotDone, tool
+from midflight.tools.options import Retry
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 from scenarios.stage import Stage
@@ -31,7 +33,7 @@ async def test_an_undo_window_is_as_long_as_it_was_said_to_be(
     driving: Open, hours: Hours, step_s: float
 ) -> None:
     stage = Stage(f"clock-hold-{step_s:g}")
-    send = stage.writer(hold=WAIT_S, undo=None)
+    send = stage.writer(undo_window=WAIT_S, undo=None)
 
     @agent()
     async def clerk(run: Run) -> object:
@@ -53,7 +55,7 @@ async def test_a_back_off_is_as_long_as_it_was_declared(
 ) -> None:
     tries: list[float] = []
 
-    @tool(effect="write", name=f"clock.retry-{step_s:g}", retry=1, backoff=WAIT_S)
+    @tool(effect="write", name=f"clock.retry-{step_s:g}", retry=Retry(1, first_after=WAIT_S))
     async def work() -> str:
         tries.append(anyio.current_time())
         if len(tries) == 1:

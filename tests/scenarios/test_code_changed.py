@@ -8,11 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Redirected, Run
+from midflight.run import Redirected, Run
 from midflight.stores.protocol import Query
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage

@@ -11,15 +11,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, Outdated, Refused, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query
-from midflight.tools.base import Tool, tool
+from midflight.tools.declaration import Tool, tool
 from midflight.tools.process import run_process
 from midflight.tools.progress import emit
 from scenarios.conftest import Open
@@ -454,7 +455,7 @@ async def test_a_policy_that_changed_while_it_was_paused_asks_for_a_fresh_approv
     stage = Stage("policy")
 
     def declared(rule: str) -> Tool:
-        return stage.writer(irreversible=True, undo=None, approval=rule, hold=10.0)
+        return stage.writer(irreversible=True, undo=None, approval=rule, undo_window=10.0)
 
     @agent()
     async def payer(run: Run) -> object:

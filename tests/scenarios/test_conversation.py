@@ -7,12 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.front import open_messages
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.run import Agent, Redirected, Run, agent
+from midflight.run import Redirected, Run
 from scenarios.chat import (
     ANN,
     VIC,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control, Turn
 from midflight.errors import InvalidRequest, KeyReused, NotAllowed
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query
 from scenarios.conftest import Open
 

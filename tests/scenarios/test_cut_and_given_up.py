@@ -7,15 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.runtime import cancellation as cancelling
 from midflight.runtime.steps import undo
 from midflight.stores.protocol import Store
-from midflight.tools.base import Done, EffectRecord, NotDone, tool
+from midflight.tools.declaration import Done, NotDone, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 
@@ -33,7 +35,7 @@ async def test_of_what_a_check_has_cleared_up_the_thread_does_not_say_that_it_ma
     async def check(_: EffectRecord) -> Done | NotDone:
         return found
 
-    @tool(name=f"cut.{type(found).__name__}", noun="letter", check=check, settles_within=0)
+    @tool(name=f"cut.{type(found).__name__}", label="letter", check=check, settles_within=0)
     async def send() -> str:
         begun.set()
         await anyio.sleep(3600)
@@ -60,7 +62,7 @@ async def test_a_fork_of_a_run_in_which_an_effect_was_stopped_can_be_cancelled(
 ) -> None:
     begun, calls = anyio.Event(), []
 
-    @tool(name="cut.first", noun="letter")
+    @tool(name="cut.first", label="letter")
     async def send() -> str:
         calls.append(1)
         begun.set()
@@ -129,7 +131,7 @@ async def test_a_cancel_that_fails_again_and_again_is_not_called_cancelled_and_s
     async def unmake(_: EffectRecord) -> None:
         undone.append(1)
 
-    @tool(name="cut.made", noun="letter", undo=unmake)
+    @tool(name="cut.made", label="letter", undo=unmake)
     async def make() -> None:
         pass
 

@@ -7,14 +7,16 @@ import asyncio
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.guards import Fingerprint
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.runtime.replay import staleness
 from midflight.runtime.steps import side_calls
 from midflight.runtime.steps import undo as undoing
-from midflight.tools.base import EffectRecord, tool
+from midflight.tools.declaration import tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 
 pytestmark = [
@@ -67,7 +69,7 @@ async def test_a_deaf_leaves_keeps_no_cancel(
     monkeypatch.setattr(side_calls, "LOOK_S", 3600.0 if now else 0.1)
     look = Look(deaf=True)
 
-    @tool(name=f"looks.cancel-{now}", noun="letter", undo=undo, leaves=look, stops_within=0.1)
+    @tool(name=f"looks.cancel-{now}", label="letter", undo=undo, fingerprint=look, stops_within=0.1)
     async def make() -> None: ...
 
     @agent()
@@ -90,7 +92,7 @@ async def test_a_deaf_leaves_keeps_no_cancel(
 async def test_a_deaf_leaves_keeps_no_undo(driving: Open) -> None:
     look = Look(deaf=False)
 
-    @tool(name="looks.undo", noun="letter", undo=undo, leaves=look, stops_within=0.1)
+    @tool(name="looks.undo", label="letter", undo=undo, fingerprint=look, stops_within=0.1)
     async def make() -> None: ...
 
     @agent()
@@ -140,7 +142,7 @@ async def test_a_guard_that_becomes_deaf_is_asked_about_and_keeps_no_cancel(
 ) -> None:
     look = Look(deaf=False)
 
-    @tool(name=f"looks.relying-{cancelled}", noun="letter", relies_on=["prices"])
+    @tool(name=f"looks.relying-{cancelled}", label="letter", relies_on=["prices"])
     async def make() -> None: ...
 
     @agent()

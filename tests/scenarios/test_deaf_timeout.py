@@ -9,12 +9,14 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import EffectName, EffectRecord, NotDone, Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import NotDone, Tool, tool
+from midflight.tools.options import EffectName, EffectRecord, Retry
 from scenarios.conftest import Open
 from scenarios.rests import events_of
 
@@ -23,7 +25,7 @@ pytestmark = [
     pytest.mark.parametrize("store", ["memory"], indirect=True),
 ]
 
-IN_TIME: dict[str, Any] = {"timeout": 0.05, "stops_within": 0.05, "backoff": 0.01}
+IN_TIME: dict[str, Any] = {"timeout": 0.05, "stops_within": 0.05}
 WORDS = "no end within 0.05 s; it ignored that for 0.05 s and was left behind"
 
 
@@ -72,7 +74,9 @@ async def test_a_try_that_ignored_its_timeout_counts_and_is_repeated_as_often_as
     deaf = Deaf()
     checked: dict[str, Any] = {"check": not_done, "settles_within": 0.0} if effect == "once" else {}
     name = f"deaf-timeout.{effect}-{retry}"
-    made = tool(effect=effect, name=name, retry=retry, **IN_TIME, **checked)(deaf.go_on)
+    made = tool(
+        effect=effect, name=name, retry=Retry(retry, first_after=0.01), **IN_TIME, **checked
+    )(deaf.go_on)
     clerk = telling(made)
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
@@ -90,7 +94,7 @@ async def test_a_try_that_ignored_its_timeout_counts_and_is_repeated_as_often_as
 
 async def test_the_question_about_it_says_what_the_tool_raised(driving: Open) -> None:
     deaf = Deaf()
-    made = tool(effect="once", name="deaf-timeout.asked", noun="letter", **IN_TIME)(deaf.go_on)
+    made = tool(effect="once", name="deaf-timeout.asked", label="letter", **IN_TIME)(deaf.go_on)
     clerk = telling(made)
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
@@ -109,7 +113,12 @@ async def test_a_thread_past_its_time_is_a_try_that_counts(
 ) -> None:
     go, calls = threading.Event(), list[int]()
 
-    @tool(effect=effect, name=f"deaf-timeout.thread-{effect}", retry=1, timeout=0.05, backoff=0.01)
+    @tool(
+        effect=effect,
+        name=f"deaf-timeout.thread-{effect}",
+        retry=Retry(1, first_after=0.01),
+        timeout=0.05,
+    )
     def hang() -> None:
         calls.append(1)
         go.wait(10)

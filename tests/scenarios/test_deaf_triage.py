@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.conversation import Choice, TriageView
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from scenarios.chat import ANN, until_chosen, until_runs
 from scenarios.company import events
 from scenarios.conftest import Open

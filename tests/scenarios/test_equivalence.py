@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from typing_extensions import override
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import Refused
@@ -30,11 +31,12 @@ from midflight.kernel.decide import decide
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor
 from midflight.kernel.state import Question, RunState
-from midflight.run import Agent, Run
+from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Draft, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import Done, EffectName, EffectRecord, NotDone, Tool, tool
+from midflight.tools.declaration import Done, NotDone, Tool, tool
+from midflight.tools.options import EffectName, EffectRecord, Retry
 from scenarios.cord import Cord
 from scenarios.world import unasked_repeats
 
@@ -54,13 +56,15 @@ class World:
         self.cues = 0
         self.look = self._reader("look")
         self.think = self._reader("think", effect="model")
-        self.lock = self._doer("lock", check=True, undo=True, release_always=True)
+        self.lock = self._doer("lock", check=True, undo=True, always_undo=True)
         self.upsert = self._doer("upsert", effect="write", undo=True)
         self.send = self._doer("send", check=True)
         self.order = self._doer("order", undo=True)
         self.wire = self._doer("wire", check=True, irreversible=True)
-        self.mail = self._doer("mail", check=True, hold=0.001)
-        self.upload = self._doer("upload", effect="write", retry=1, backoff=0.001, refuses=True)
+        self.mail = self._doer("mail", check=True, undo_window=0.001)
+        self.upload = self._doer(
+            "upload", effect="write", retry=Retry(1, first_after=0.001), refuses=True
+        )
 
     async def _cue(self) -> None:
         while self.cues <= 0:  # noqa: ASYNC110 - cues come between turns of the loop

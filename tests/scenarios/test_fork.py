@@ -7,16 +7,17 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, JournalNotFound, KeyReused, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.overriding import override
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Committed, Query, Submit
-from midflight.tools.base import EffectRecord
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.rests import asked, events_of, impatient, times_asked
 from scenarios.stage import Stage

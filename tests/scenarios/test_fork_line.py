@@ -8,13 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.guards import FileContent
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Redirected, Run, agent
-from midflight.tools.base import tool
+from midflight.run import Redirected, Run
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from scenarios.rests import asked, times_asked
 from scenarios.stage import Stage
@@ -113,7 +114,7 @@ async def test_an_answer_about_an_attempt_of_the_old_run_says_nothing_about_the_
 ) -> None:
     fails = [True, True]
 
-    @tool(effect="once", name="fork-doubt.pay", noun="payment")
+    @tool(effect="once", name="fork-doubt.pay", label="payment")
     async def pay() -> str:
         if fails.pop():
             raise ConnectionError("reset by peer")

@@ -8,13 +8,15 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from midflight.agents import agent
 from midflight.errors import InvalidRequest, NoResult
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Outcome, Phase
 from midflight.kernel.record import Event
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Store
-from midflight.tools.base import EffectRecord, tool
+from midflight.tools.declaration import tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from stores.runs import cancel, pause, resume, running, start
 
@@ -28,7 +30,7 @@ async def take_back(performed: EffectRecord) -> None:
     taken_back.append(performed.key)
 
 
-@tool(effect="write", name="orphaned.make", noun="thing", undo=take_back)
+@tool(effect="write", name="orphaned.make", label="thing", undo=take_back)
 async def make(what: str) -> str:
     raise AssertionError("it has no business to be called")
 

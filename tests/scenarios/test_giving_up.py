@@ -7,9 +7,10 @@ import asyncio
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 from scenarios.test_redirect import of_kind, the_question
@@ -151,7 +152,7 @@ async def test_an_approval_that_nobody_waits_for_is_withdrawn(driving: Open) -> 
     async def clerk(run: Run) -> str:
         with patience:
             await run.step("Send", send, "letter")
-        return (await run.ask("What now?")).payload  # type: ignore[no-any-return]
+        return (await run.ask("What now?", schema=str)).payload or ""
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")

@@ -9,11 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.guards import FileContent, SqlRow
 from midflight.kernel.phases import Cause, Phase
-from midflight.run import Redirected, Run, agent
+from midflight.run import Redirected, Run
 from midflight.runtime.replay import staleness
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 from scenarios.rests import (

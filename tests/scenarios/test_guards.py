@@ -13,10 +13,11 @@ import anyio
 import msgspec
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import StepFailed
 from midflight.guards import Age, FileContent, Fingerprint, SqlRow
 from midflight.kernel.phases import Cause, Phase
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.runtime.replay import staleness
 from scenarios.conftest import Open
 from scenarios.hours import Hours
@@ -346,7 +347,7 @@ async def test_a_read_that_is_repeated_for_its_age_does_not_hide_the_guards_name
 ) -> None:
     stage = Stage("guard-fresh")
     slow, look = stage.reader(), Stage("guard-fresh-read").reader()
-    look = msgspec.structs.replace(look, fresh=0.0)
+    look = msgspec.structs.replace(look, max_age=0.0)
 
     @agent()
     async def clerk(run: Run) -> object:
@@ -437,7 +438,7 @@ async def test_what_changes_while_an_effect_waits_for_approval_or_in_its_window_
     driving: Open, hours: Hours, prices: Path
 ) -> None:
     stage = Stage("guard-window")
-    make = stage.writer(relies_on=["prices"], hold=10.0)
+    make = stage.writer(relies_on=["prices"], undo_window=10.0)
 
     @agent()
     async def clerk(run: Run) -> object:

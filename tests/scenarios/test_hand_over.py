@@ -5,12 +5,13 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import NotAllowed
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.status import MAY_BE_DEAF
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 

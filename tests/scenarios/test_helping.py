@@ -8,10 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import InvalidTool, StepFailed
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
-from midflight.tools.base import Done, EffectRecord, tool
+from midflight.run import Run
+from midflight.tools.declaration import Done, tool
+from midflight.tools.options import Approval, EffectRecord
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -30,7 +32,7 @@ async def test_an_undo_that_blocks_for_ever_does_not_keep_a_cancel_waiting_for_e
         calls.append(performed.key)
         go.wait(20)
 
-    @tool(name="hanging-undo.make", noun="thing", undo=hang, timeout=0.2)
+    @tool(name="hanging-undo.make", label="thing", undo=hang, timeout=0.2)
     async def make() -> str:
         return "made"
 
@@ -65,7 +67,7 @@ async def test_a_blocking_undo_may_fail_and_be_tried_again(driving: Open) -> Non
         if len(calls) == 1:
             raise OSError("the provider is down")
 
-    @tool(name="failing-undo.make", noun="thing", undo=unmake)
+    @tool(name="failing-undo.make", label="thing", undo=unmake)
     async def make() -> str:
         return "made"
 
@@ -93,7 +95,7 @@ async def test_a_check_whose_result_cannot_be_stored_still_says_that_it_happened
     async def look_up(performed: EffectRecord) -> object:
         return Done(threading.Lock())
 
-    @tool(name="unstorable-check.make", noun="thing", check=look_up)
+    @tool(name="unstorable-check.make", label="thing", check=look_up)
     async def make() -> None:
         stage.note(stage.begun, "make")
         if cancelled:
@@ -128,7 +130,7 @@ async def test_a_check_whose_result_cannot_be_stored_still_says_that_it_happened
 async def test_what_nobody_approves_in_time_is_not_done(driving: Open) -> None:
     done: list[str] = []
 
-    @tool(name="in-time.send", noun="mail", approval=True, approve_within=0.1)
+    @tool(name="in-time.send", label="mail", approval=Approval(within=0.1))
     async def send() -> None:
         done.append("sent")
 
@@ -148,7 +150,7 @@ async def test_what_nobody_approves_in_time_is_not_done(driving: Open) -> None:
 
 
 async def test_what_is_approved_in_time_is_done(driving: Open) -> None:
-    @tool(name="in-good-time.send", noun="mail", approval=True, approve_within=60)
+    @tool(name="in-good-time.send", label="mail", approval=Approval(within=60))
     async def send() -> str:
         return "sent"
 
@@ -166,9 +168,9 @@ async def test_what_is_approved_in_time_is_done(driving: Open) -> None:
         assert await control.result(run) == "sent"
 
 
-@pytest.mark.parametrize("options", [{}, {"approval": True, "approve_within": 0}])
-def test_an_expiry_without_an_approval_is_refused(options: dict[str, Any]) -> None:
-    given: dict[str, Any] = {"approve_within": 5, "name": "in-no-time", **options}
+@pytest.mark.parametrize("within", [0, -5, float("nan"), "5", True])
+def test_an_approval_within_no_time_is_refused(within: Any) -> None:
+    given: dict[str, Any] = {"approval": Approval(within=within), "name": "in-no-time"}
 
-    with pytest.raises(InvalidTool, match="approve_within="):
+    with pytest.raises(InvalidTool, match=r"Approval\(within=…\)"):
         tool(**given)(lambda: None)

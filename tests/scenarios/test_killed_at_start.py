@@ -7,13 +7,14 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.overriding import override
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Append, Committed
 from scenarios.conftest import failed_drivers

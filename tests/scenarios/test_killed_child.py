@@ -5,9 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 

@@ -11,14 +11,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidTool
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.runtime.steps import side_calls
-from midflight.tools.base import EffectRecord, Tool, tool
+from midflight.tools.declaration import Tool, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.rests import WAYS, asked, events_of, rested
 from scenarios.stage import Stage
@@ -57,8 +59,8 @@ class Desk:
 
         told: dict[str, Any] = {
             "undo": self.remove,
-            "leaves": self.look,
-            "label": "file",
+            "fingerprint": self.look,
+            "describe": "file",
         } | declared
         return tool(effect="once", name=f"{self.name}.write", **told)(write)
 
@@ -85,7 +87,9 @@ async def test_what_others_have_changed_is_left_alone_and_the_rest_is_undone(
     driving: Open, crashing: Open, tmp_path: Path, way: str, kind: str
 ) -> None:
     desk, stage = Desk(tmp_path, f"leaves-{way}"), Stage(f"leaves-{way}")
-    clerk = writing(stage, desk.writer(leaves=desk.look if kind == "sync" else desk.look_slowly))
+    clerk = writing(
+        stage, desk.writer(fingerprint=desk.look if kind == "sync" else desk.look_slowly)
+    )
 
     async with rested(
         way, clerk, stage, (driving, crashing), lambda: desk.path("b").write_bytes(b"ours now")
@@ -211,7 +215,7 @@ async def test_what_cannot_be_seen_is_not_touched_and_does_not_fail_the_step(
         return desk.look(performed)
 
     monkeypatch.setattr(side_calls, "LOOK_S", 0.05)
-    clerk = writing(stage, desk.writer(leaves=look))
+    clerk = writing(stage, desk.writer(fingerprint=look))
     async with driving(clerk) as control:
         then = await control.start(clerk, "work")
         await control.result(then)
@@ -247,7 +251,11 @@ async def test_an_effect_in_doubt_left_nothing_that_was_seen_and_its_undo_is_att
         await anyio.sleep_forever()
 
     writes = tool(
-        effect="once", name="leaves-doubt.write", label="file", undo=desk.remove, leaves=desk.look
+        effect="once",
+        name="leaves-doubt.write",
+        describe="file",
+        undo=desk.remove,
+        fingerprint=desk.look,
     )(write)
 
     @agent(name=stage.name)
@@ -281,7 +289,11 @@ async def test_an_outcome_that_comes_late_still_says_what_was_left(
         desk.path(name).write_bytes(b"late")
 
     writes = tool(
-        effect="once", name="leaves-late.write", label="file", undo=desk.remove, leaves=desk.look
+        effect="once",
+        name="leaves-late.write",
+        describe="file",
+        undo=desk.remove,
+        fingerprint=desk.look,
     )(write)
 
     @agent(name=stage.name)
@@ -306,7 +318,7 @@ async def test_an_outcome_that_comes_late_still_says_what_was_left(
 
 
 def test_leaves_without_an_undo_is_refused_where_it_is_declared() -> None:
-    with pytest.raises(InvalidTool, match="leaves= needs undo="):
+    with pytest.raises(InvalidTool, match="fingerprint= needs undo="):
 
-        @tool(effect="once", leaves=lambda performed: 1)
+        @tool(effect="once", fingerprint=lambda performed: 1)
         async def write() -> None: ...

@@ -11,10 +11,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import STOPS_S, EffectName, EffectRecord, NotDone, Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import STOPS_S, NotDone, Tool, tool
+from midflight.tools.options import EffectName, EffectRecord
 from scenarios import left_behind
 from scenarios.conftest import Open
 
@@ -64,7 +66,7 @@ async def test_a_deaf_tool_does_not_keep_a_cancel_for_ever(
     deaf = Deaf()
     name = f"left.deaf-{now}-{effect}"
     clerk = asking(
-        tool(effect=effect, name=name, noun="letter", stops_within=STOPS_WITHIN_S)(deaf.go_on)
+        tool(effect=effect, name=name, label="letter", stops_within=STOPS_WITHIN_S)(deaf.go_on)
     )
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
@@ -94,7 +96,7 @@ async def test_a_deaf_undo_is_given_up_and_named(driving: Open, now: bool) -> No
     timeout_s = 600 if now else 0.1
     name = f"left.undo-{now}"
 
-    @tool(name=name, noun="letter", undo=undo, timeout=timeout_s, stops_within=STOPS_WITHIN_S)
+    @tool(name=name, label="letter", undo=undo, timeout=timeout_s, stops_within=STOPS_WITHIN_S)
     async def make() -> None: ...
 
     clerk = asking(make)
@@ -130,7 +132,7 @@ async def test_a_deaf_check_keeps_neither_a_step_nor_a_cancel(
 
     name = f"left.check-{cancelled}"
 
-    @tool(name=name, noun="letter", check=check, timeout=0.3, stops_within=STOPS_WITHIN_S)
+    @tool(name=name, label="letter", check=check, timeout=0.3, stops_within=STOPS_WITHIN_S)
     async def make() -> None:
         raise ConnectionError("reset by peer")
 
@@ -162,7 +164,7 @@ async def test_a_thread_that_never_ends_is_named_as_one_that_may_still_act(
     begun, go, done = threading.Event(), threading.Event(), list[str]()
     name = f"left.thread-{now}"
 
-    @tool(name=name, noun="plate", timeout=timeout_s, stops_within=STOPS_WITHIN_S)
+    @tool(name=name, label="plate", timeout=timeout_s, stops_within=STOPS_WITHIN_S)
     def engrave() -> None:
         begun.set()
         go.wait(20)
@@ -196,7 +198,7 @@ async def test_a_blocking_undo_past_its_time_is_not_said_to_be_over(driving: Ope
     def undo(_: EffectRecord) -> None:
         go.wait(20)
 
-    @tool(name="left.blocking-undo", noun="plate", undo=undo, timeout=0.1)
+    @tool(name="left.blocking-undo", label="plate", undo=undo, timeout=0.1)
     async def engrave() -> None: ...
 
     clerk = asking(engrave)
@@ -226,7 +228,7 @@ async def test_a_blocking_check_keeps_neither_a_step_nor_a_cancel(
 
     name = f"left.blocking-check-{cancelled}"
 
-    @tool(name=name, noun="plate", check=check, timeout=0.3, stops_within=STOPS_WITHIN_S)
+    @tool(name=name, label="plate", check=check, timeout=0.3, stops_within=STOPS_WITHIN_S)
     async def engrave() -> None:
         raise ConnectionError("reset by peer")
 

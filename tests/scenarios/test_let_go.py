@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from midflight.agents import Agent
 from midflight.control import local
 from midflight.conversation import Choice, Triage, TriageView
 from midflight.errors import Refused
@@ -18,7 +19,7 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import MessageTriaged
-from midflight.run import Agent, Run
+from midflight.run import Run
 from midflight.runtime.driver import Driver
 from midflight.stores.protocol import Store
 from scenarios.conftest import Live, Open

@@ -8,12 +8,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Delta, LiveWatch, Store
-from midflight.tools.base import EffectName, Tool, tool
+from midflight.tools.declaration import Tool, tool
+from midflight.tools.options import EffectName
 from midflight.tools.progress import emit
 from midflight.tools.secret import Secret
 from scenarios.conftest import Open

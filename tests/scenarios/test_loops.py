@@ -9,9 +9,10 @@ from pathlib import Path
 
 import anyio
 
+from midflight.agents import agent
 from midflight.control import local
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.stage import Stage
 
 

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from typing_extensions import override
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
@@ -24,12 +25,13 @@ from midflight.kernel.facts import record
 from midflight.kernel.phases import Outcome, Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.runtime.steps.step_recovery import SLACK_S
 from midflight.stores.memory import MemoryLease, MemoryStore
 from midflight.stores.protocol import Draft, Query, Submit, View
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import REGISTRY, Done, EffectRecord, NotDone, register, tool
+from midflight.tools.declaration import REGISTRY, Done, NotDone, register, tool
+from midflight.tools.options import EffectRecord
 from midflight.tools.supervised import OVERTIME_S
 from scenarios import keeper
 from scenarios.conftest import failed_drivers
@@ -159,7 +161,7 @@ async def test_of_a_thread_that_was_lost_a_person_is_asked_whatever_its_check_sa
     @tool(
         effect="once",
         name="lost-thread.send",
-        noun="letter",
+        label="letter",
         check=look_up,
         settles_within=0,
         timeout=TIMEOUT_S,
@@ -280,7 +282,7 @@ async def test_after_a_kill_the_worker_lives_and_its_thread_may_still_do_it(tmp_
     def look_up(performed: EffectRecord) -> object:
         return Done("sent") if world else NotDone()
 
-    @tool(effect="once", name="killed-thread.send", noun="letter", check=look_up, settles_within=0)
+    @tool(effect="once", name="killed-thread.send", label="letter", check=look_up, settles_within=0)
     def send() -> str:
         begun.set()
         go.wait(20)

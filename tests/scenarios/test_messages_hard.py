@@ -12,6 +12,7 @@ import anyio
 import msgspec
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
@@ -19,7 +20,7 @@ from midflight.kernel.front import open_messages
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageTriaged, ThreadState, TodoTaken
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Committed, Store, Submit
 from midflight.stores.sqlite import SqliteStore
 from midflight.verbs.covering import Ack

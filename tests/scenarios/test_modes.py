@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
+from midflight.agents import Agent, Mode, agent
 from midflight.control import Ack, Control
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent, Mode, Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 

@@ -7,9 +7,10 @@ import logging
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.errors import InvalidRequest, NeedsPerson, NoResult
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from midflight.tools.secret import Secret
 from remote.doors import DOORS, through
 from scenarios.conftest import Open
@@ -18,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 def payer() -> Agent:
-    @tool(effect="once", name="needs.pay", noun="payment")
+    @tool(effect="once", name="needs.pay", label="payment")
     async def pay() -> None:
         raise ConnectionError(f"reset, with {Secret('PAY_TOKEN').reveal()}")
 

@@ -9,14 +9,16 @@ import anyio
 import msgspec
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.state import Question, RunState
-from midflight.run import Agent, Run, Step, agent
+from midflight.run import Run, Step
 from midflight.sheets import RunBook
 from midflight.sheets.shapes import StepSheet
-from midflight.tools.base import EffectName, EffectRecord, tool
+from midflight.tools.declaration import tool
+from midflight.tools.options import EffectName, EffectRecord
 from midflight.tools.secret import Secret
 from scenarios.conftest import Live, Open
 from scenarios.rests import asked, events_of, times_asked
@@ -37,7 +39,7 @@ class Post:
 
     def __init__(self, name: str, effect: EffectName = "once") -> None:
         self.stage = Stage(name)
-        self.mail = self.stage.writer(effect=effect, label="")
+        self.mail = self.stage.writer(effect=effect, describe="")
         self.look = self.stage.reader()
         self.stage.gate("end")
 
@@ -408,7 +410,7 @@ async def test_a_fork_asks_before_it_does_again_what_the_other_run_did(
 ) -> None:
     post = Post(f"twice-fork-{effect}-{undo}", effect)
     if not undo:
-        post.mail = post.stage.writer(effect=effect, undo=None, label="")
+        post.mail = post.stage.writer(effect=effect, undo=None, describe="")
     post.stage.gate("end").set()
     clerk = post.version(mailing)
 
@@ -487,7 +489,7 @@ async def test_questions_about_an_effect_show_its_tool_and_arguments_and_no_secr
     async def unsend(performed: EffectRecord) -> None:
         pass
 
-    @tool(effect="once", name="shown.send", noun="mail", label="mail to {to}", undo=unsend)
+    @tool(effect="once", name="shown.send", label="mail", describe="mail to {to}", undo=unsend)
     async def send(to: str, text: str, token: object = None) -> str:
         if fails.pop():
             raise ConnectionError("reset by peer")

@@ -7,11 +7,12 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.errors import InvalidRequest, JournalNotFound, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.thread import UNREAD_MAX, VIEWERS_MAX
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from scenarios.chat import (
     ANN,
     BOB,

@@ -11,13 +11,15 @@ import anyio
 import msgspec
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import DOTS, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Store
-from midflight.tools.base import Done, EffectRecord, Tool, tool
+from midflight.tools.declaration import Done, Tool, tool
+from midflight.tools.options import EffectRecord
 from midflight.tools.progress import emit
 from midflight.tools.secret import Secret
 from midflight.tools.shell import shell
@@ -415,7 +417,7 @@ async def test_the_tool_gets_the_value_and_nothing_that_is_written_does(
 ) -> None:
     got: list[str] = []
 
-    @tool(effect="once", name="secret.send", noun="letter")
+    @tool(effect="once", name="secret.send", label="letter")
     async def send(secret: Secret, more: dict[str, Secret]) -> dict[str, list[str]]:
         got.extend([secret.reveal(), more["again"].reveal()])
         emit(f"sending with {secret.reveal()}")
@@ -518,7 +520,7 @@ async def test_undo_and_check_get_it_too_after_a_restart(
     @tool(
         effect="once",
         name="secret-undo.make",
-        noun="row",
+        label="row",
         undo=unmake,
         check=check,
         settles_within=0,

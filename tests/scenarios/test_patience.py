@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from engines.link import BACK, THERE
 from engines.ways import way_to
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import StoreError, StoreReplaced
@@ -23,7 +24,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import Said
-from midflight.run import Agent, Run, Stopped, agent
+from midflight.run import Run, Stopped
 from midflight.runtime import children
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
@@ -82,7 +83,7 @@ async def test_the_window_before_an_effect_is_open_in_full_after_the_store_was_a
     tmp_path: Path,
 ) -> None:
     store, stage, ready = Away(), Stage("window"), anyio.Event()
-    send = stage.writer(irreversible=True, undo=None, approval=False, hold=TIME_S)
+    send = stage.writer(irreversible=True, undo=None, approval=False, undo_window=TIME_S)
 
     @agent()
     async def clerk(run: Run) -> Any:

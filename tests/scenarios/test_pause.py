@@ -7,10 +7,11 @@ import threading
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import IllegalSignal, InvalidRequest
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -192,7 +193,7 @@ async def test_a_thread_that_a_pause_waits_for_cannot_be_stopped_and_nobody_says
 ) -> None:
     begun, go = threading.Event(), threading.Event()
 
-    @tool(name="pause-thread.engrave", noun="engraving")
+    @tool(name="pause-thread.engrave", label="engraving")
     def engrave() -> str:
         begun.set()
         go.wait(10)

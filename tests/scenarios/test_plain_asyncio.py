@@ -15,11 +15,12 @@ import anyio
 import pytest
 import sniffio
 
+from midflight.agents import Agent, agent
 from midflight.control import Control, local
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 
 Story = Callable[[Control, Path], Awaitable[None]]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.status import status
-from midflight.run import Agent, Redirected, Run, agent
-from midflight.tools.base import tool
+from midflight.run import Redirected, Run
+from midflight.tools.declaration import tool
 from scenarios.company import events
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -5,11 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from scenarios.company import child_of
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -48,13 +49,15 @@ def mailing(stage: Stage, *, ends: bool = False) -> tuple[Agent, Agent]:
     """A parent whose child makes a thing, sends a mail, leaves a note, and goes on or ends."""
     make, look = stage.writer(), stage.reader()
 
-    @tool(effect="once", noun="email", irreversible=True, approval=False, name=f"{stage.name}.mail")
+    @tool(
+        effect="once", label="email", irreversible=True, approval=False, name=f"{stage.name}.mail"
+    )
     async def mail() -> None:
         stage.note(stage.begun, "mail")
         if "mail" in stage.gates:
             await stage.gates["mail"].wait()
 
-    @tool(effect="once", noun="note", name=f"{stage.name}.note")
+    @tool(effect="once", label="note", name=f"{stage.name}.note")
     async def leave_note() -> None:
         pass
 

@@ -8,9 +8,10 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.postgres import PostgresStore
 from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage

@@ -8,15 +8,16 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import StoreFull
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
-from midflight.run import Agent, Redirected, Run, agent
+from midflight.run import Redirected, Run
 from midflight.stores.protocol import Append, Committed, Store
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -72,7 +73,7 @@ async def test_a_pause_during_the_release_of_a_lock_is_kept_and_the_release_goes
     @agent()
     async def clerk(run: Run) -> str:
         for lock in two:
-            await run.step("Lock", lock, lock.noun)
+            await run.step("Lock", lock, lock.label)
         return "worked"
 
     async with driving(clerk) as control:

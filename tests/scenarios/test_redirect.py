@@ -11,12 +11,13 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Redirected, Run, Step, agent
-from midflight.tools.base import tool
+from midflight.run import Redirected, Run, Step
+from midflight.tools.declaration import tool
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import EffectRecord, Tool
+from midflight.run import Run
+from midflight.tools.declaration import Tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 from scenarios.test_redirect import the_question
@@ -54,7 +56,7 @@ async def test_a_person_says_whether_it_is_wanted_as_well_instead_or_not(
     driving: Open, answer: str, result: list[object], done: list[str], words: list[str]
 ) -> None:
     stage = Stage("redirected-again")
-    clerk = order_clerk(stage, stage.writer(label="thing {what}"))
+    clerk = order_clerk(stage, stage.writer(describe="thing {what}"))
 
     async with driving(clerk) as control:
         run = await redirected(control, stage, clerk, "bus", brief="train")

@@ -9,11 +9,12 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import Refused, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Redirected, Run, agent
+from midflight.run import Redirected, Run
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 from scenarios.test_redirect import gathered, of_kind, the_question

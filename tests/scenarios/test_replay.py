@@ -12,6 +12,7 @@ import anyio
 import pytest
 from msgspec import Struct
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import StepFailed
@@ -19,9 +20,10 @@ from midflight.inputs import wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, Step, agent
+from midflight.run import Run, Step
 from midflight.stores.protocol import Store
-from midflight.tools.base import EffectName, tool
+from midflight.tools.declaration import tool
+from midflight.tools.options import EffectName
 from scenarios.conftest import Live, Open
 from scenarios.hours import Hours
 from scenarios.stage import Stage
@@ -379,7 +381,7 @@ async def test_a_read_that_must_be_fresh_is_repeated_when_it_is_old_and_not_when
             stage.note(stage.begun, what)
             return prices[-1]
 
-        return tool(effect="read", name=f"fresh.price-{fresh}", fresh=fresh)(ask_price)
+        return tool(effect="read", name=f"fresh.price-{fresh}", max_age=fresh)(ask_price)
 
     old, young = price(0.05), price(60)
 

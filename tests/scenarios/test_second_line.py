@@ -17,6 +17,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.conversation import Choice, TriageView
 from midflight.engines.local import LocalEngine
@@ -24,11 +25,11 @@ from midflight.errors import InvalidRequest, NotReadable, PayloadTooLarge, StepF
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.record import Usage
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.runtime import foreign
 from midflight.stores.codec import encode
 from midflight.stores.protocol import Store
-from midflight.tools.base import Tool, tool
+from midflight.tools.declaration import Tool, tool
 from midflight.tools.progress import emit, spend
 from scenarios import odd
 from scenarios.conftest import Open, failed_drivers
@@ -236,7 +237,8 @@ async def test_a_run_whose_driver_fails_again_and_again_is_ended_in_words(
 
 PROGRAM = """
 import asyncio, sys, time
-from midflight import Run, agent, local, tool
+from midflight import Run, agent, tool
+from midflight.control import local
 
 @tool(effect="read")
 async def look() -> None:

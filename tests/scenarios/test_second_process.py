@@ -10,10 +10,11 @@ import anyio
 import msgspec
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control, local
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

@@ -8,15 +8,17 @@ import anyio
 import pytest
 from typing_extensions import override
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidTool
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.sheets.run import RunBook
-from midflight.tools.base import SETTLES_S, Done, EffectRecord, NotDone, Tool, tool
+from midflight.tools.declaration import SETTLES_S, Done, NotDone, Tool, tool
+from midflight.tools.options import EffectRecord, Retry
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 
@@ -50,7 +52,7 @@ class Provider:
 
         declared.setdefault("settles_within", SETTLES_WITHIN_S)
         declared.setdefault("undo", undo)
-        self.order: Tool = tool(effect="once", name=f"{name}.order", noun="order", check=look_up,
+        self.order: Tool = tool(effect="once", name=f"{name}.order", label="order", check=look_up,
                                 **declared)(order)  # fmt: skip
 
         @agent(f"{name}-clerk")
@@ -226,7 +228,7 @@ async def test_a_retry_waits_until_the_failed_try_cannot_arrive_any_more(
             if _time == 1:
                 raise ConnectionError("reset by peer")
 
-    provider = Failing(f"settling-retry-{acts}", retry=1, backoff=0.01)
+    provider = Failing(f"settling-retry-{acts}", retry=Retry(1, first_after=0.01))
     async with driving(provider.clerk) as control:
         run = await control.start(provider.clerk, "work")
         await control.until(run, waits)

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control, local
 from midflight.errors import (
     InvalidRequest,
@@ -24,9 +25,10 @@ from midflight.errors import (
 )
 from midflight.kernel.phases import Effect, Phase, Role
 from midflight.kernel.record import Actor, Limits
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.codec import BLOB_MAX
-from midflight.tools.base import REGISTRY, EffectName, NotDone, tool
+from midflight.tools.declaration import REGISTRY, NotDone, tool
+from midflight.tools.options import EffectName
 from scenarios.conftest import Open
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +39,7 @@ async def look(what: str) -> str:
     return what.upper()
 
 
-@tool(effect="once", name="slips.pay", noun="payment")
+@tool(effect="once", name="slips.pay", label="payment")
 async def pay(amount: int) -> int:
     return amount
 
@@ -71,11 +73,11 @@ def test_decorators_need_no_brackets() -> None:
         ({"effect": "reed"}, "effect= has to be one of read, model, write, once"),
         ({"efect": "read"}, "@tool has no option efect="),
         ({"undo": "remove"}, "undo= has to be a function"),
-        ({"hold": "5"}, "hold= has to be a number"),
+        ({"undo_window": "5"}, "undo_window= has to be a number"),
         ({"timeout": True}, "timeout= has to be a number"),
         ({"timeout": float("nan")}, "timeout= has to be a number"),
-        ({"hold": float("inf")}, "hold= has to be a number"),
-        ({"noun": "caf\ud800"}, "noun= has to be text that can be stored"),
+        ({"undo_window": float("inf")}, "undo_window= has to be a number"),
+        ({"label": "caf\ud800"}, "label= has to be text that can be stored"),
     ],
 )
 def test_an_option_that_cannot_be_meant_is_named(options: Any, why: str) -> None:
@@ -239,7 +241,7 @@ async def test_arguments_that_do_not_fit_are_no_effect_in_doubt(driving: Open) -
 
 
 async def test_a_type_error_from_within_an_effect_still_leaves_it_in_doubt(driving: Open) -> None:
-    @tool(effect="once", name="slips.halfway", noun="payment")
+    @tool(effect="once", name="slips.halfway", label="payment")
     async def halfway(amount: int) -> int:
         return int(await pay(amount, "twice"))  # type: ignore[call-arg]
 
@@ -268,7 +270,7 @@ async def test_a_function_that_is_not_async_fails_and_says_so(driving: Open) -> 
 async def test_a_result_larger_than_a_journal_takes_fails_its_step_alone(
     driving: Open, effect: EffectName
 ) -> None:
-    @tool(effect=effect, name=f"slips.large.{effect}", noun="thing")
+    @tool(effect=effect, name=f"slips.large.{effect}", label="thing")
     async def make() -> str:
         return "x" * BLOB_MAX
 

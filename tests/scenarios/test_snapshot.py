@@ -7,11 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Redirected, Run, Step, agent
-from midflight.tools.base import EffectRecord, Tool, tool
+from midflight.run import Redirected, Run, Step
+from midflight.tools.declaration import Tool, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 from scenarios.test_redirect import gathered, keys_of, of_kind, the_question

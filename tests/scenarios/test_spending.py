@@ -7,13 +7,15 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Usage
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import EffectName, Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import Tool, tool
+from midflight.tools.options import EffectName, Retry
 from midflight.tools.progress import spend
 from scenarios.company import events
 from scenarios.conftest import Open
@@ -94,7 +96,7 @@ async def test_a_call_that_fails_has_cost_what_it_has_cost(driving: Open) -> Non
             raise RuntimeError("dropped")
         return "at last"
 
-    dear = tool(effect="model", name="dear.think", retry=2, backoff=0.01)(think)
+    dear = tool(effect="model", name="dear.think", retry=Retry(2, first_after=0.01))(think)
 
     @agent("dear")
     async def thinks(run: Run) -> str:
@@ -187,7 +189,7 @@ async def test_an_error_that_is_final_is_not_tried_again(driving: Open) -> None:
         tries += 1
         raise Wrong("no such model")
 
-    wrong = tool(effect="model", name="final.think", retry=5, backoff=0.01)(think)
+    wrong = tool(effect="model", name="final.think", retry=Retry(5, first_after=0.01))(think)
 
     @agent("final-error")
     async def thinks(run: Run) -> str:
@@ -215,7 +217,7 @@ async def test_who_asks_us_to_wait_is_waited_for(driving: Open) -> None:
             raise Busy
         return "now"
 
-    busy = tool(effect="model", name="busy.think", retry=1, backoff=0.01)(think)
+    busy = tool(effect="model", name="busy.think", retry=Retry(1, first_after=0.01))(think)
 
     @agent("asked-to-wait")
     async def thinks(run: Run) -> str:

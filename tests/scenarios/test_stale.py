@@ -5,9 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 

@@ -11,11 +11,12 @@ import anyio
 import pytest
 from typing_extensions import override
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.events import AttemptStarted
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import RUN_PREFIX, Append, Committed, Query, Submit
 from scenarios.conftest import failed_drivers

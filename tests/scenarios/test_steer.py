@@ -5,12 +5,14 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidTool, StepFailed
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.run import Redirected, Run, agent
-from midflight.tools.base import Done, EffectRecord, NotDone, Unclear, tool
+from midflight.run import Redirected, Run
+from midflight.tools.declaration import Done, NotDone, Unclear, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -124,7 +126,7 @@ async def test_a_rejected_step_fails_and_the_run_with_it(driving: Open) -> None:
 
 async def test_a_cancel_within_the_hold_still_wins(driving: Open) -> None:
     stage = Stage("hold")
-    send = stage.writer(irreversible=True, undo=None, approval=False, hold=30.0)
+    send = stage.writer(irreversible=True, undo=None, approval=False, undo_window=30.0)
 
     @agent()
     async def clerk(run: Run) -> None:
@@ -163,7 +165,7 @@ async def test_at_the_cap_the_run_holds_and_asks_and_goes_on_when_it_is_raised(
 async def test_an_exception_of_a_once_tool_is_asked_about_and_never_guessed(driving: Open) -> None:
     tries: list[str] = []
 
-    @tool(effect="once", name="doubt.pay", noun="payment")
+    @tool(effect="once", name="doubt.pay", label="payment")
     async def pay(idempotency_key: str = "") -> str:
         tries.append(idempotency_key)
         if len(tries) == 1:
@@ -204,7 +206,7 @@ async def test_a_check_answers_before_a_person_is_asked(
 
     name = f"check.pay-{times}"
     paying = tool(
-        effect="once", name=name, noun="payment", check=ask_the_bank, retry=1, settles_within=0
+        effect="once", name=name, label="payment", check=ask_the_bank, retry=1, settles_within=0
     )(pay)
 
     @agent()
@@ -222,7 +224,7 @@ async def test_an_unclear_check_asks_the_person(driving: Open) -> None:
     async def ask_the_bank(_: EffectRecord) -> object:
         return Unclear("the bank is closed")
 
-    @tool(effect="once", name="unclear.pay", noun="payment", check=ask_the_bank)
+    @tool(effect="once", name="unclear.pay", label="payment", check=ask_the_bank)
     async def pay() -> str:
         raise ConnectionError("reset by peer")
 

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 
 pytestmark = pytest.mark.anyio

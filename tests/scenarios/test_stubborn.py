@@ -12,14 +12,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.runtime.steps.bounds import Aborted, Alarms
 from midflight.runtime.steps.tool_call import Call
-from midflight.tools.base import ChangedSince, Done, EffectName, EffectRecord, NotDone, Tool, tool
+from midflight.tools.declaration import ChangedSince, Done, NotDone, Tool, tool
+from midflight.tools.options import EffectName, EffectRecord
 from scenarios import stubborn_tools
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -53,7 +55,7 @@ async def test_a_tool_that_swallows_every_cancel_is_told_again_and_waited_for(
     begun = anyio.Event()
     swallowed: list[float] = []
 
-    @tool(effect="once", name="stubborn.swallow", noun="letter")
+    @tool(effect="once", name="stubborn.swallow", label="letter")
     async def make() -> str:
         begun.set()
         while len(swallowed) < 4:
@@ -94,7 +96,7 @@ async def test_a_tool_that_raises_while_it_is_cancelled(
 
     name = f"stubborn.raise-{type(raises).__name__}"
 
-    @tool(effect="once", name=name, noun="thing", undo=unmake)
+    @tool(effect="once", name=name, label="thing", undo=unmake)
     async def make() -> None:
         begun.set()
         try:
@@ -116,7 +118,7 @@ async def test_a_tool_that_raises_while_it_is_cancelled(
 async def test_what_a_tool_cleans_up_when_it_is_cancelled_may_take_its_time(driving: Open) -> None:
     begun, done = anyio.Event(), []
 
-    @tool(effect="once", name="stubborn.cleans", noun="thing")
+    @tool(effect="once", name="stubborn.cleans", label="thing")
     async def make() -> None:
         begun.set()
         try:
@@ -173,7 +175,7 @@ async def test_a_tool_that_ends_in_a_strange_way_has_failed_and_nothing_else_has
     driving: Open, strange: object, words: str, effect: EffectName
 ) -> None:
     name = f"strange.{effect}-{getattr(strange, '__name__', '')}"
-    made = tool(effect=effect, name=name, noun="thing")(strange)  # type: ignore[arg-type]
+    made = tool(effect=effect, name=name, label="thing")(strange)  # type: ignore[arg-type]
 
     @agent()
     async def clerk(run: Run) -> str:
@@ -214,7 +216,7 @@ async def test_an_effect_whose_result_cannot_be_stored_has_happened_and_is_undon
     async def unmake(performed: EffectRecord) -> None:
         undone.append(performed.result)
 
-    @tool(effect="once", name="stubborn.result", noun="thing", undo=unmake)
+    @tool(effect="once", name="stubborn.result", label="thing", undo=unmake)
     async def make() -> object:
         return object()
 
@@ -237,11 +239,11 @@ async def test_an_effect_whose_result_cannot_be_stored_has_happened_and_is_undon
 
 
 async def test_a_timeout_of_its_own_is_not_called_ours(driving: Open) -> None:
-    @tool(effect="write", name="stubborn.times-out", noun="thing")
+    @tool(effect="write", name="stubborn.times-out", label="thing")
     async def make() -> None:
         raise TimeoutError("the printer is silent")
 
-    @tool(effect="write", name="stubborn.takes-long", noun="thing", timeout=0.05)
+    @tool(effect="write", name="stubborn.takes-long", label="thing", timeout=0.05)
     async def wait() -> None:
         await anyio.sleep_forever()
 
@@ -267,7 +269,7 @@ async def test_a_timeout_of_its_own_is_not_called_ours(driving: Open) -> None:
 async def test_a_write_that_always_fails_is_tried_as_often_as_declared(driving: Open) -> None:
     tries: list[str] = []
 
-    @tool(effect="write", name="stubborn.fails", noun="row", retry=1)
+    @tool(effect="write", name="stubborn.fails", label="row", retry=1)
     async def upsert(idempotency_key: str = "") -> None:
         tries.append(idempotency_key)
         raise ConnectionError("reset by peer")
@@ -288,7 +290,7 @@ async def test_a_once_that_fails_whatever_its_check_says_does_not_go_round_for_e
     async def ask_the_bank(_: EffectRecord) -> object:
         return NotDone()
 
-    @tool(effect="once", name="stubborn.pay", noun="payment", check=ask_the_bank, settles_within=0)
+    @tool(effect="once", name="stubborn.pay", label="payment", check=ask_the_bank, settles_within=0)
     async def pay() -> None:
         tries.append("pay")
         raise ConnectionError("reset by peer")
@@ -315,7 +317,7 @@ async def test_a_check_that_hangs_stands_in_the_way_of_neither_pause_nor_cancel(
         return Done()
 
     @tool(
-        effect="once", name="stubborn.check", noun="payment", check=ask_the_bank, settles_within=0
+        effect="once", name="stubborn.check", label="payment", check=ask_the_bank, settles_within=0
     )
     async def pay() -> None:
         raise ConnectionError("reset by peer")
@@ -369,7 +371,7 @@ async def test_a_thread_cannot_be_ended_and_is_waited_for(driving: Open) -> None
     def unmake(_: EffectRecord) -> None:
         done.append("undone")
 
-    @tool(effect="once", name="stubborn.thread", noun="plate", undo=unmake)
+    @tool(effect="once", name="stubborn.thread", label="plate", undo=unmake)
     def engrave() -> str:
         loop.call_soon_threadsafe(begun.set)
         go.wait(20)
@@ -445,7 +447,7 @@ async def test_a_grandchild_in_a_session_of_its_own_is_dead_when_the_run_is_canc
 
 
 async def test_a_call_that_no_process_can_take_has_not_happened(driving: Open) -> None:
-    @tool(effect="once", name="stubborn.local", noun="film", runs="process")
+    @tool(effect="once", name="stubborn.local", label="film", runs="process")
     def local() -> None: ...
 
     @agent()
@@ -522,7 +524,7 @@ async def test_a_file_that_somebody_else_has_changed_is_left_alone(
             raise ChangedSince(path.name)
         path.unlink()
 
-    @tool(effect="once", name="stubborn.write", noun="file", undo=unwrite)
+    @tool(effect="once", name="stubborn.write", label="file", undo=unwrite)
     async def write(text: str) -> str:
         path.write_text(text)
         return text

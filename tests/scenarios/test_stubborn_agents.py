@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Run, Step, Stopped, agent
-from midflight.tools.base import Tool, tool
+from midflight.run import Run, Step, Stopped
+from midflight.tools.declaration import Tool, tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 

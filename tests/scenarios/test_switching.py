@@ -11,13 +11,15 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
+from midflight.conversation import Action
 from midflight.errors import InvalidRequest, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import TodoTaken
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.factory import open_store
 from scenarios import sweeper
 from scenarios.chat import (
@@ -43,7 +45,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 OLGA = Actor(by="olga", role=Role.OPERATOR)
 
 
-def switching(name: str, **more: str) -> tuple[Stage, Model, Agent]:
+def switching(name: str, **more: Action) -> tuple[Stage, Model, Agent]:
     stage, model = Stage(name), Model(urgent="switch", later="defer", **more)
     return stage, model, clerk(stage, model)
 

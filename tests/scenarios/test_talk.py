@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, JournalNotFound, KeyReused
 from midflight.inputs import new_id
@@ -16,7 +17,7 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Request
 from midflight.kernel.status import MAY_BE_DEAF
 from midflight.kernel.thread import UNREAD_MAX, MessageEdited, MessageSent, MessageWithdrawn
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Draft, Submit, View
 from scenarios.company import events, journal, said
 from scenarios.conftest import Open

@@ -9,13 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event, Recorded
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import NotDone, Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import NotDone, Tool, tool
+from midflight.tools.options import Retry
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 from scenarios.stage import Stage
@@ -64,7 +66,9 @@ TOOLS = pytest.mark.parametrize(
 async def test_a_crash_neither_shortens_a_back_off_nor_gives_more_tries(
     driving: Open, crashing: Open, hours: Hours, effect: str, error: Exception
 ) -> None:
-    flaky = Flaky(hours, f"crash-{effect}", 9, error, effect=effect, retry=1, backoff=LONG_S)
+    flaky = Flaky(
+        hours, f"crash-{effect}", 9, error, effect=effect, retry=Retry(1, first_after=LONG_S)
+    )
 
     @agent()
     async def worker(run: Run) -> object:
@@ -109,7 +113,9 @@ async def test_a_back_off_is_on_record_in_the_same_append_as_the_failure(
 async def test_a_paused_run_does_not_try_again_however_long_it_rests(
     driving: Open, hours: Hours
 ) -> None:
-    flaky = Flaky(hours, "paused", 1, OSError("busy"), effect="read", retry=1, backoff=LONG_S)
+    flaky = Flaky(
+        hours, "paused", 1, OSError("busy"), effect="read", retry=Retry(1, first_after=LONG_S)
+    )
 
     @agent()
     async def worker(run: Run) -> object:
@@ -134,7 +140,9 @@ async def test_a_paused_run_does_not_try_again_however_long_it_rests(
 async def test_a_back_off_that_ends_wakes_a_run_that_waits_and_was_let_go(
     driving: Open, hours: Hours
 ) -> None:
-    flaky = Flaky(hours, "waiting", 1, OSError("busy"), effect="read", retry=1, backoff=LONG_S)
+    flaky = Flaky(
+        hours, "waiting", 1, OSError("busy"), effect="read", retry=Retry(1, first_after=LONG_S)
+    )
     worked: list[str] = []
 
     @agent()
@@ -236,7 +244,7 @@ async def test_a_hold_begins_anew_after_a_crash_and_is_then_kept_in_full(
     driving: Open, crashing: Open, hours: Hours
 ) -> None:
     stage = Stage("hold-crash")
-    send = stage.writer(irreversible=True, undo=None, approval=False, hold=LONG_S)
+    send = stage.writer(irreversible=True, undo=None, approval=False, undo_window=LONG_S)
 
     @agent()
     async def clerk(run: Run) -> object:
@@ -272,7 +280,7 @@ async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(
     """A redirect waits for an effect; a window beside it has run out. Nothing must spin."""
     stage = Stage("hold-spin")
     make = stage.writer()
-    send = tool(effect="once", name="hold-spin.send", hold=LONG_S)(stage.reader().function)
+    send = tool(effect="once", name="hold-spin.send", undo_window=LONG_S)(stage.reader().function)
     stage.gate("slow")
 
     @agent()
@@ -406,7 +414,7 @@ async def test_of_two_approvals_the_first_opens_its_hold_while_the_other_is_awai
     driving: Open,
 ) -> None:
     stage = Stage("two-approvals")
-    send = stage.writer(irreversible=True, undo=None, hold=0.05)
+    send = stage.writer(irreversible=True, undo=None, undo_window=0.05)
 
     @agent()
     async def clerk(run: Run) -> str:
@@ -465,14 +473,23 @@ class NeverComeBack(Exception):
     retryable = False
 
 
-def checked(hours: Hours, name: str, error: Exception, **declared: Any) -> tuple[Flaky, Agent]:
+def checked(
+    hours: Hours, name: str, error: Exception, first_after: float = 0.5
+) -> tuple[Flaky, Agent]:
     """A tool that fails once without saying whether it was done; its check says that it was not."""
 
     async def not_there(_: object) -> NotDone:
         return NotDone()
 
     flaky = Flaky(
-        hours, name, 1, error, effect="once", retry=1, check=not_there, settles_within=0, **declared
+        hours,
+        name,
+        1,
+        error,
+        effect="once",
+        retry=Retry(1, first_after=first_after),
+        check=not_there,
+        settles_within=0,
     )
 
     @agent(name)
@@ -491,7 +508,7 @@ def checked(hours: Hours, name: str, error: Exception, **declared: Any) -> tuple
 async def test_the_first_retry_of_what_a_check_proves_not_done_waits_for_its_back_off(
     driving: Open, hours: Hours, error: Exception, waits_s: float
 ) -> None:
-    flaky, worker = checked(hours, f"backs-off-{waits_s:g}", error, backoff=LONG_S)
+    flaky, worker = checked(hours, f"backs-off-{waits_s:g}", error, first_after=LONG_S)
     async with driving(worker) as control:
         run = await control.start(worker, "work")
         state = await control.until(run, lambda s: bool(s.timers))

@@ -14,14 +14,16 @@ import msgspec
 import pytest
 from typing_extensions import override
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Committed, Draft, Store, Submit, View
-from midflight.tools.base import EffectRecord, NotDone, Tool, tool
+from midflight.tools.declaration import NotDone, Tool, tool
+from midflight.tools.options import EffectRecord, Retry
 from scenarios.conftest import failed_drivers
 from scenarios.cord import Cord
 from scenarios.rests import events_of
@@ -130,7 +132,7 @@ def maker(stage: Stage, *failures: Exception | None, **declared: Any) -> Tool:
             await stage.gates["undo"].wait()
 
     stated: dict[str, Any] = {"effect": "once", "undo": unmake} | declared
-    return tool(name=f"{stage.name}.make", noun="thing", label="thing", **stated)(make)
+    return tool(name=f"{stage.name}.make", label="thing", describe="thing", **stated)(make)
 
 
 async def lines(both: Succession) -> list[str]:
@@ -357,7 +359,7 @@ async def test_a_window_in_which_it_could_be_stopped_closes_when_it_is_told(
     succession: Succeed,
 ) -> None:
     stage = Stage("late-window")
-    newer = maker(stage, effect="write", hold=60.0)
+    newer = maker(stage, effect="write", undo_window=60.0)
     make = maker(stage, effect="write")
     async with succession(stage, making(stage, make, newer)) as both:
         await both.take_over()
@@ -421,7 +423,7 @@ async def test_nor_is_a_run_left_to_wait_for_it_that_nobody_drives(succession: S
 async def test_a_wait_before_another_try_ends_when_it_is_told(succession: Succeed) -> None:
     stage = Stage("late-back-off")
     failed = ConnectionError("reset by peer")
-    make = maker(stage, None, failed, effect="write", retry=1, backoff=60.0)
+    make = maker(stage, None, failed, effect="write", retry=Retry(1, first_after=60.0))
     async with succession(stage, making(stage, make)) as both:
         await both.take_over()
         await both.until(lambda state: bool(state.timers))

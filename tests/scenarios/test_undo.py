@@ -5,12 +5,14 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
-from midflight.tools.base import Done, EffectRecord, NotDone, Unclear, tool
+from midflight.run import Run
+from midflight.tools.declaration import Done, NotDone, Unclear, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -222,7 +224,7 @@ async def test_a_write_that_was_tried_twice_is_one_effect_and_is_undone_once(dri
     async def unmake(performed: EffectRecord) -> None:
         undone.append(performed.result)
 
-    @tool(effect="write", name="undo-retried.upsert", noun="row", undo=unmake, retry=1)
+    @tool(effect="write", name="undo-retried.upsert", label="row", undo=unmake, retry=1)
     async def upsert() -> str:
         tries.append("try")
         if len(tries) == 1:
@@ -332,7 +334,7 @@ async def test_a_lock_is_released_at_every_end(driving: Open, end: str) -> None:
     async def unlock(performed: EffectRecord) -> None:
         stage.note(stage.done, f"unlocked {performed.result}")
 
-    @tool(effect="once", name=f"release-{end}.lock", noun="lock", undo=unlock, release_always=True)
+    @tool(effect="once", name=f"release-{end}.lock", label="lock", undo=unlock, always_undo=True)
     async def lock() -> str:
         stage.note(stage.done, "locked")
         return "the table"
@@ -375,7 +377,7 @@ async def test_a_pause_that_comes_while_a_lock_is_released_holds_the_run_before_
         await go.wait()
         stage.note(stage.done, f"unlocked {performed.args[0]}")
 
-    @tool(effect="once", name="release-pause.lock", undo=unlock, release_always=True)
+    @tool(effect="once", name="release-pause.lock", undo=unlock, always_undo=True)
     async def lock(what: str) -> None: ...
 
     @agent()

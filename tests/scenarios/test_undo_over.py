@@ -5,11 +5,13 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import EffectRecord, NotDone, tool
+from midflight.run import Run
+from midflight.tools.declaration import NotDone, tool
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +28,7 @@ def failing(name: str) -> tuple[Agent, list[str]]:
         return NotDone()
 
     @tool(
-        effect="write", name=f"{name}.make", noun="row", undo=unmake, check=not_there,
+        effect="write", name=f"{name}.make", label="row", undo=unmake, check=not_there,
         settles_within=0,
     )  # fmt: skip
     async def make() -> None:

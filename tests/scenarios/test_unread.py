@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.status import MAY_BE_DEAF
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from scenarios.chat import ANN, SOON_S, VIC, Model, replies, runs_of, talk_of, until_chosen
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -12,15 +12,16 @@ import anyio
 import pytest
 from typing_extensions import override
 
+from midflight.agents import Agent, agent
 from midflight.control import Ack, Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import IllegalSignal
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Append, Committed, Store
-from midflight.tools.base import EffectRecord
+from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 

@@ -17,16 +17,18 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.guards import Fingerprint
 from midflight.kernel.phases import ENDS
 from midflight.kernel.receipt import Line
 from midflight.kernel.state import RunState
-from midflight.run import Run, Step, agent
+from midflight.run import Run, Step
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import Done, EffectRecord, RunsIn, Tool, Unclear, tool
+from midflight.tools.declaration import Done, Tool, Unclear, tool
+from midflight.tools.options import EffectRecord, RunsIn
 from midflight.tools.progress import emit
 from scenarios import odd
 from scenarios.conftest import failed_drivers
@@ -169,7 +171,7 @@ class Shop:
         async def awaited() -> Any:
             return counted()
 
-        declare = tool(name=f"odd.{name}", noun="thing", runs=runs, **declared)
+        declare = tool(name=f"odd.{name}", label="thing", runs=runs, **declared)
         return declare(awaited if runs == "async" else counted)
 
 
@@ -277,7 +279,7 @@ async def test_whatever_a_label_raises_or_says_its_step_is_done(
     for what, label in labels.items():
         cases[what] = step(shop.tool(what, lambda: 1, effect="once", label=label))
 
-    @tool(effect="once", name="odd.template", noun="thing", label="thing {mark}")
+    @tool(effect="once", name="odd.template", label="thing", describe="thing {mark}")
     async def templated(mark: str = odd.HALF) -> int:
         return 1
 
@@ -363,7 +365,7 @@ async def test_whatever_an_undo_raises_the_cancel_comes_to_its_end(
         name, act = f"{way} {what}", raising(make)
         undo = in_a_task(act) if way == "async" else act
         cases[name] = asking(shop.tool(name, lambda: 1, effect="once", undo=undo))
-        looks = shop.tool(f"leaves {name}", lambda: 1, effect="once", undo=print, leaves=undo)
+        looks = shop.tool(f"leaves {name}", lambda: 1, effect="once", undo=print, fingerprint=undo)
         cases[f"leaves {name}"] = asking(looks)
     async with world(place, tmp_path, caplog, cases) as made:
         await made.come_to_rest()

@@ -20,8 +20,10 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from midflight.run import Run, agent
-from midflight.tools.base import Done, EffectRecord, NotDone, Tool, tool
+from midflight.agents import agent
+from midflight.run import Run
+from midflight.tools.declaration import Done, NotDone, Tool, tool
+from midflight.tools.options import EffectRecord
 from scenarios.ledger import SOCKET, Ledger
 
 
@@ -111,7 +113,7 @@ async def glue(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
-@tool(effect="once", undo=take_back, release_always=True)
+@tool(effect="once", undo=take_back, always_undo=True)
 async def lock(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
@@ -121,7 +123,7 @@ async def pay(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 
 
-@tool(effect="once", irreversible=True, approval=False, hold=0.004)
+@tool(effect="once", irreversible=True, approval=False, undo_window=0.004)
 async def send(idempotency_key: str = "") -> str:
     return await work(idempotency_key)
 

@@ -29,11 +29,13 @@ from typing import Any, Final
 
 import anyio
 
-from midflight import Control, Run, agent, tool
+from midflight import Run, agent, tool
+from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import StoreError
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import Done, EffectRecord, NotDone
+from midflight.tools.declaration import Done, NotDone
+from midflight.tools.options import EffectRecord
 from stores.runs import open_thread, say
 
 AT_ONCE: Final = 4  # they sleep for the most part

@@ -22,9 +22,9 @@ from typing import Any
 from msgspec.structs import replace
 from typing_extensions import override
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.run import Agent
 from midflight.stores.protocol import Append, Committed, Draft, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite.sqlite_writer import Job

@@ -14,14 +14,16 @@ from typing import Any
 import anyio
 import msgspec
 
+from midflight.agents import agent
 from midflight.control import Ack, Control
 from midflight.kernel import events as e
 from midflight.kernel.machine import VERBS
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
-from midflight.run import Run, agent
-from midflight.tools.base import Done, EffectRecord, NotDone, tool
+from midflight.run import Run
+from midflight.tools.declaration import Done, NotDone, tool
+from midflight.tools.options import EffectRecord, Retry
 from scenarios import book
 
 RUN = "r-library-one"
@@ -66,7 +68,7 @@ async def think(what: str) -> str:
     return f"thought of {what}"
 
 
-@tool(check=checking("lock", "locked"), settles_within=0, undo=undoing("lock"), release_always=True)
+@tool(check=checking("lock", "locked"), settles_within=0, undo=undoing("lock"), always_undo=True)
 async def lock(what: str, idempotency_key: str = "") -> str:
     book.do("lock", idempotency_key)
     return f"locked {what}"
@@ -101,7 +103,7 @@ async def wire(what: str, idempotency_key: str = "") -> str:
     settles_within=0,
     irreversible=True,
     approval=False,
-    hold=HOLD_S,
+    undo_window=HOLD_S,
 )
 async def mail(what: str, idempotency_key: str = "") -> str:
     book.do("mail", idempotency_key)
@@ -114,7 +116,7 @@ index = tool(check=checking("index", "indexed"), settles_within=0, undo=undoing(
 )
 
 
-@tool(effect="write", retry=2, backoff=0.04)
+@tool(effect="write", retry=Retry(2, first_after=0.04))
 async def upload(what: str, idempotency_key: str = "") -> str:
     """Works at the second try, and says that the first did nothing."""
     book.moment("upload:before")
@@ -125,7 +127,7 @@ async def upload(what: str, idempotency_key: str = "") -> str:
     return f"uploaded {what}"
 
 
-@tool(effect="read", retry=2, backoff=0.04)
+@tool(effect="read", retry=Retry(2, first_after=0.04))
 async def report(what: str) -> str:
     """Fails at the first try."""
     book.moment("report:before")

@@ -12,9 +12,9 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.kernel.phases import Role
-from midflight.run import Agent
 from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring

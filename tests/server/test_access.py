@@ -20,10 +20,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, StoreBusy
 from midflight.kernel.phases import Phase, Role
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.server.access import HERE, Access
 from midflight.server.app import create_app
 from midflight.server.keyring import CODE_S, LOCK_S, Keyring

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.kernel.phases import Role
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from server.house import House, opened
 from server.reader import status_of

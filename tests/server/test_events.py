@@ -11,12 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel.phases import Role
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.runtime.steps import speech
 from midflight.server.streaming import Pace
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -11,9 +11,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.kernel.phases import Role
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.server import page
 from midflight.server.app import create_app
 from midflight.stores.memory import MemoryStore

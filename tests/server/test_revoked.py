@@ -11,9 +11,10 @@ import anyio
 import httpx
 import pytest
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.kernel.phases import Role
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.server import streaming
 from midflight.server.access import Access
 from midflight.server.keyring import Keyring

@@ -10,9 +10,10 @@ import anyio
 import httpx
 import pytest
 
+from midflight.agents import REPEATS, agent
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
-from midflight.run import REPEATS, Run, agent
+from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 from server.house import House, opened

@@ -13,19 +13,20 @@ import msgspec
 import pytest
 from anyio.abc import TaskStatus
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor, Recorded
 from midflight.overriding import override
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.server.live import Live, Lives
 from midflight.server.streaming import Pace
 from midflight.sheets import RunBook, RunSheet
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import PAGE
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from scenarios.conftest import Open
 from scenarios.stage import Stage

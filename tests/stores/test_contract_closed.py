@@ -9,11 +9,12 @@ from typing import Any, Final
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.audit.record import Deed
 from midflight.control import Control
 from midflight.errors import StoreUnavailable
 from midflight.kernel.events import PlanSet
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.factory import open_store
 from midflight.stores.protocol import Draft, Query, Store
 from stores.backends import Open

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from typing_extensions import override
 
+from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.base import NoEngine
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio

@@ -17,11 +17,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 import midflight
-from midflight import Actor, Control, EffectRecord, Run, agent, local, tool
+from midflight import Actor, EffectRecord, Run, agent, tool
+from midflight.agents import Agent
+from midflight.control import Control, local
 from midflight.errors import InvalidRequest, to_install
 from midflight.kernel.phases import Role
 from midflight.overriding import override
-from midflight.run import Agent
 from midflight.telemetry import tracing
 
 pytestmark = pytest.mark.anyio
@@ -39,18 +40,18 @@ def take_away(_made: EffectRecord) -> None:
     pass
 
 
-@tool(effect="once", name="traced.make", noun="draft", undo=take_away)
+@tool(effect="once", name="traced.make", label="draft", undo=take_away)
 async def make(what: str) -> str:
     await anyio.sleep(0.02)
     return what
 
 
-@tool(effect="once", name="traced.wait", noun="walk")
+@tool(effect="once", name="traced.wait", label="walk")
 async def wait() -> None:
     await anyio.sleep(30)
 
 
-@tool(effect="write", name="traced.fail", noun="jump")
+@tool(effect="write", name="traced.fail", label="jump")
 async def fail() -> None:
     raise ValueError("too high")
 
@@ -239,7 +240,7 @@ async def test_what_began_before_and_ends_now_is_told_with_its_own_beginning(
 ) -> None:
     told, go_on = Told(), anyio.Event()
 
-    @tool(effect="once", name="traced.gate", noun="gate")
+    @tool(effect="once", name="traced.gate", label="gate")
     async def gate() -> None:
         await go_on.wait()
 

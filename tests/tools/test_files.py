@@ -16,11 +16,10 @@ from typing import Any
 import pytest
 
 from midflight.errors import InvalidTool
-from midflight.tools.base import (
+from midflight.tools.declaration import (
     REGISTRY,
     ChangedSince,
     Done,
-    EffectRecord,
     NotDone,
     Tool,
     ToolFailed,
@@ -29,6 +28,7 @@ from midflight.tools.base import (
 )
 from midflight.tools.files import FileChanged, Workspace
 from midflight.tools.folder import KEEP, version_of
+from midflight.tools.options import EffectRecord
 from midflight.tools.reading import TEXT_MAX
 
 RACE_S = 1.5
@@ -67,8 +67,8 @@ def check(declared: Tool, key: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def leaves(declared: Tool, *args: Any, **kwargs: Any) -> Any:
-    assert declared.leaves is not None
-    return declared.leaves(EffectRecord("k", list(args), kwargs))
+    assert declared.fingerprint is not None
+    return declared.fingerprint(EffectRecord("k", list(args), kwargs))
 
 
 def visible(folder: Path) -> list[str]:

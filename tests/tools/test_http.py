@@ -18,8 +18,9 @@ from cryptography.x509.oid import NameOID
 
 from midflight.kernel.phases import Effect
 from midflight.tools.addresses import is_public
-from midflight.tools.base import ToolFailed, ToolRefused
+from midflight.tools.declaration import ToolFailed, ToolRefused
 from midflight.tools.http import Http, Page
+from midflight.tools.options import Approval
 from midflight.tools.specs import spec
 from tools.sites import Names, Request, Site, answer, site
 
@@ -294,7 +295,7 @@ async def test_a_read_is_a_read_and_all_else_happens_once_and_is_approved() -> N
     tools = Http(name="web")
 
     assert tools.http_get.effect is Effect.READ
-    assert (tools.http_send.effect, tools.http_send.approval) == (Effect.ONCE, True)
+    assert (tools.http_send.effect, tools.http_send.approval) == (Effect.ONCE, Approval())
     assert spec(tools.http_get).schema["properties"]["method"]["enum"] == ["GET", "HEAD"]
     assert "GET" not in spec(tools.http_send).schema["properties"]["method"]["enum"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from midflight.errors import InvalidTool
-from midflight.tools.base import Tool, declared
+from midflight.tools.declaration import Tool, declared
 from midflight.tools.labels import in_words, label_of, named
 from midflight.tools.secret import Secret
 
@@ -23,27 +23,32 @@ def made(**options: Any) -> Tool:
 @pytest.mark.parametrize(
     ("options", "args", "kwargs", "label"),
     [
-        ({"noun": "mail"}, ("ada",), {}, "mail ada"),
-        ({"noun": "mail"}, (), {"to": "ada"}, "mail ada"),
+        ({"label": "mail"}, ("ada",), {}, "mail ada"),
+        ({"label": "mail"}, (), {"to": "ada"}, "mail ada"),
         ({}, ("ada",), {}, "Send mail ada"),
-        ({"noun": "mail to ada"}, ("ada",), {}, "mail to ada"),
-        ({"noun": "mail"}, (), {}, "mail"),
-        ({"noun": "mail"}, ([1], 7), {}, "mail 7"),
-        ({"noun": "mail"}, (True, None), {}, "mail"),
-        ({"noun": "mail"}, ({"a": 1},), {}, "mail a 1"),
-        ({"noun": "mail"}, ({"a": 2},), {}, "mail a 2"),
-        ({"noun": "mail"}, ({"to": {"name": "ada"}, "n": 7},), {}, "mail ada, n 7"),
-        ({"noun": "mail"}, ([["ada", "bob"]],), {}, "mail ada, bob"),
-        ({"noun": "mail"}, ([1, 2, 3, 4],), {}, "mail 1, 2, 3"),
-        ({"noun": "mail"}, ({"body": "x" * 500, "id": 7},), {}, "mail id 7"),
-        ({"noun": "mail"}, ({"ok": True, "none": None},), {}, "mail"),
-        ({"noun": "mail"}, ({"a": 1}, "ada"), {}, "mail ada"),
-        ({"noun": "mail"}, ("a\n  b",), {}, "mail a b"),
-        ({"label": "mail to {to}"}, ("ada",), {}, "mail to ada"),
-        ({"label": "{subject} for {to}"}, ("ada",), {}, "Hello for ada"),
-        ({"label": lambda to, **_: f"a mail to {to}"}, ("ada",), {"subject": "x"}, "a mail to ada"),
-        ({"noun": "mail", "label": lambda to: 1 / 0}, ("ada",), {}, "mail ada"),
-        ({"noun": "mail", "label": "{to.nothing}"}, ("ada",), {}, "mail ada"),
+        ({"label": "mail to ada"}, ("ada",), {}, "mail to ada"),
+        ({"label": "mail"}, (), {}, "mail"),
+        ({"label": "mail"}, ([1], 7), {}, "mail 7"),
+        ({"label": "mail"}, (True, None), {}, "mail"),
+        ({"label": "mail"}, ({"a": 1},), {}, "mail a 1"),
+        ({"label": "mail"}, ({"a": 2},), {}, "mail a 2"),
+        ({"label": "mail"}, ({"to": {"name": "ada"}, "n": 7},), {}, "mail ada, n 7"),
+        ({"label": "mail"}, ([["ada", "bob"]],), {}, "mail ada, bob"),
+        ({"label": "mail"}, ([1, 2, 3, 4],), {}, "mail 1, 2, 3"),
+        ({"label": "mail"}, ({"body": "x" * 500, "id": 7},), {}, "mail id 7"),
+        ({"label": "mail"}, ({"ok": True, "none": None},), {}, "mail"),
+        ({"label": "mail"}, ({"a": 1}, "ada"), {}, "mail ada"),
+        ({"label": "mail"}, ("a\n  b",), {}, "mail a b"),
+        ({"describe": "mail to {to}"}, ("ada",), {}, "mail to ada"),
+        ({"describe": "{subject} for {to}"}, ("ada",), {}, "Hello for ada"),
+        (
+            {"describe": lambda to, **_: f"a mail to {to}"},
+            ("ada",),
+            {"subject": "x"},
+            "a mail to ada",
+        ),
+        ({"label": "mail", "describe": lambda to: 1 / 0}, ("ada",), {}, "mail ada"),
+        ({"label": "mail", "describe": "{to.nothing}"}, ("ada",), {}, "mail ada"),
     ],
 )
 def test_a_label(
@@ -55,8 +60,8 @@ def test_a_label(
 def test_a_label_of_a_huge_or_circular_argument_is_made_from_its_beginning() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    assert label_of(made(noun="mail"), "", (circle,), {}) == "mail"
-    assert label_of(made(noun="mail"), "", ([None] * 10_000_000,), {}) == "mail"
+    assert label_of(made(label="mail"), "", (circle,), {}) == "mail"
+    assert label_of(made(label="mail"), "", ([None] * 10_000_000,), {}) == "mail"
 
 
 def test_a_secret_inside_an_argument_is_not_in_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +70,7 @@ def test_a_secret_inside_an_argument_is_not_in_the_label(monkeypatch: pytest.Mon
     token.reveal()
 
     given = ({"token": token, "to": "ada", "text": "it is hush-hush"},)
-    assert label_of(made(noun="mail"), "", given, {}) == "mail ada, it is •••"
+    assert label_of(made(label="mail"), "", given, {}) == "mail ada, it is •••"
 
 
 def test_a_label_is_one_short_line_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,22 +78,24 @@ def test_a_label_is_one_short_line_without_secrets(monkeypatch: pytest.MonkeyPat
     token = Secret("LABEL_TOKEN")
     token.reveal()
 
-    assert label_of(made(noun="mail"), "", (token, "for hush-hush"), {}) == "mail for •••"
-    assert label_of(made(label="{to} {token}"), "", ("ada", "", token), {}) == "ada •••"
-    assert len(label_of(made(noun="mail"), "", ("x" * 2_000_000,), {})) == 80
+    assert label_of(made(label="mail"), "", (token, "for hush-hush"), {}) == "mail for •••"
+    assert label_of(made(describe="{to} {token}"), "", ("ada", "", token), {}) == "ada •••"
+    assert len(label_of(made(label="mail"), "", ("x" * 2_000_000,), {})) == 80
 
 
 @pytest.mark.parametrize(
-    ("label", "why"),
+    ("describe", "why"),
     [
-        ("mail to {whom}", "label= names 'whom', which is no argument of it"),
-        ("mail to {", "label= is no template"),
-        (7, "label= has to be a template or a function"),
+        ("mail to {whom}", "describe= names 'whom', which is no argument of it"),
+        ("mail to {", "describe= is no template"),
+        (7, "describe= has to be a template or a function"),
     ],
 )
-def test_a_label_that_cannot_be_made_is_refused_where_it_is_declared(label: Any, why: str) -> None:
+def test_a_label_that_cannot_be_made_is_refused_where_it_is_declared(
+    describe: Any, why: str
+) -> None:
     with pytest.raises(InvalidTool, match=why):
-        made(label=label)
+        made(describe=describe)
 
 
 def test_arguments_in_words_have_names_and_dots_and_are_whole() -> None:

@@ -16,8 +16,9 @@ import pytest
 
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.kernel.phases import Effect
-from midflight.tools.base import EffectName, Tool, ToolFailed, ToolRefused
+from midflight.tools.declaration import Tool, ToolFailed, ToolRefused
 from midflight.tools.mcp import McpServer
+from midflight.tools.options import EffectName
 from midflight.tools.secret import Secret
 from midflight.tools.specs import parse, spec
 from ports import free_port
@@ -54,10 +55,10 @@ async def test_what_a_tool_does_is_what_we_have_listed_and_not_what_it_says(tmp_
     async with stand_in(tmp_path, "listed") as server:
         search, send = called(server, "search"), called(server, "send")
 
-        assert (search.effect, search.approval) == (Effect.READ, False)
+        assert (search.effect, search.approval) == (Effect.READ, None)
         assert send.effect is Effect.ONCE  # in spite of its readOnlyHint
-        assert isinstance(send.approval, str)
-        assert "harmless" not in send.approval  # a person reads our words, not the server's
+        assert send.approval is not None
+        assert "harmless" not in send.approval.rule  # a person reads our words, not the server's
         assert "Perfectly harmless" in spec(send).description
         assert spec(send).name == "listed_send"
 

@@ -13,20 +13,21 @@ from typing import Any
 import pytest
 
 from cli.scene import Scene
-from midflight.tools.base import REGISTRY, declared, find_tool, register
+from midflight.tools.declaration import REGISTRY, declared, find_tool, register
 from midflight.tools.names import name_of
 
 AGENT = """
 import asyncio, sys
 from pathlib import Path
-from midflight import EffectRecord, Run, agent, local, tool
+from midflight import EffectRecord, Run, agent, tool
+from midflight.control import local
 
 HERE = Path(__file__).parent
 
 def remove(made: EffectRecord) -> None:
     (HERE / made.args[0]).unlink()
 
-@tool(effect="once", undo=remove, noun="file")
+@tool(effect="once", undo=remove, label="file")
 async def create(name: str) -> str:
     (HERE / name).touch()
     return name

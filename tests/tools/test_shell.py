@@ -11,7 +11,8 @@ import pytest
 from midflight.errors import InvalidTool, ProcessNotStarted
 from midflight.kernel.phases import Effect
 from midflight.kernel.record import Usage
-from midflight.tools.base import NotDone
+from midflight.tools.declaration import NotDone
+from midflight.tools.options import Approval
 from midflight.tools.progress import listening, stop_listening
 from midflight.tools.shell import ShellResult, shell, shell_tool
 from midflight.tools.specs import spec
@@ -114,7 +115,7 @@ async def test_a_model_runs_commands_in_the_folder_once_and_approved(tmp_path: P
     result = await declared("pwd; read line; echo [$line]")
 
     assert result.stdout == f"{tmp_path}\n[]\n"
-    assert (declared.effect, declared.approval) == (Effect.ONCE, True)
+    assert (declared.effect, declared.approval) == (Effect.ONCE, Approval())
     assert set(spec(declared).schema["properties"]) == {"command", "timeout_s"}
 
 

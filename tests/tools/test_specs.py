@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from msgspec import Meta, Struct, structs
 
 from midflight.errors import InvalidRequest, InvalidTool
-from midflight.tools.base import Tool, tool
+from midflight.tools.declaration import Tool, tool
 from midflight.tools.specs import named, parse, spec
 
 

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from midflight.kernel.phases import Effect
-from midflight.tools.base import ToolFailed, ToolRefused
+from midflight.tools.declaration import ToolFailed, ToolRefused
 from midflight.tools.specs import parse
 from midflight.tools.sql import Rows, SqlReader
 from stores.backends import postgres_server

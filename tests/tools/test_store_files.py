@@ -17,7 +17,7 @@ from midflight.channels.shapes import Post
 from midflight.errors import InvalidRequest
 from midflight.guards import FileContent, SqlRow
 from midflight.stores.sqlite import SqliteStore
-from midflight.tools.base import ToolRefused
+from midflight.tools.declaration import ToolRefused
 from midflight.tools.files import Workspace
 from midflight.tools.sql import SqlReader
 from stores.runs import running

@@ -9,13 +9,14 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Limits
 from midflight.remote import RemoteControl
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query, Row
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from midflight.tui.app import LOOK_S
 from remote.doors import DOORS, through

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input, Static
 
+from midflight.agents import agent
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.terminal.visible import STEERING
 from scenarios.conftest import Open
 from scenarios.stage import Stage

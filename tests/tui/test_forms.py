@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input
 
+from midflight.agents import agent
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor, Limits
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 from tui.screen import Screen, looking

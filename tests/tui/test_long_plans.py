@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.containers import VerticalScroll
 
+from midflight.agents import agent
 from midflight.control import Control
-from midflight.run import Run, agent
+from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 from tui.screen import Screen, looking

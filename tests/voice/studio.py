@@ -15,9 +15,9 @@ import anyio
 import anyio.lowlevel
 import numpy as np
 
+from midflight.agents import Agent
 from midflight.control import Control, local
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.room import Room, RoomSink, Timed
 from midflight.voice.seams import (

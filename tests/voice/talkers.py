@@ -8,11 +8,12 @@ from pathlib import Path
 
 import anyio
 
+from midflight.agents import Agent, agent
 from midflight.assistant import Profile, assistant
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call_all, say
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from voice.studio import Scene, talking
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
+from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
 from midflight.models.scripted import ScriptedModel, say
-from midflight.run import Agent
 from midflight.voice.seams import FRAME, RATE, Heard
 from midflight.voice.shown import Trouble
 from midflight.voice.sounds import samples

@@ -17,6 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Close
 
+from midflight.agents import Agent, agent
 from midflight.assistant import Profile, assistant
 from midflight.cli import serve
 from midflight.cli.serve import MESSAGE_MAX
@@ -24,7 +25,7 @@ from midflight.control import Control, local
 from midflight.errors import JournalNotFound
 from midflight.kernel.phases import Role
 from midflight.models.scripted import ScriptedModel, say
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring

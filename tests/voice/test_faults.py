@@ -12,9 +12,9 @@ import anyio
 import pytest
 from typing_extensions import override
 
+from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
 from midflight.models.scripted import ScriptedModel, say
-from midflight.run import Agent
 from midflight.voice.ear import FRAME_BYTES, KEPT_MAX, REST_MS, Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
 from midflight.voice.line import CANNOT_SPEAK

@@ -7,9 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import agent
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.voice.shown import Did
 from voice.studio import THREAD, WORD, Scene, talking
 from voice.talkers import TEXT, counting, reader, thinking, worker

@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.run import Run, agent
+from midflight.agents import agent
+from midflight.run import Run
 from midflight.voice.acts import BROKEN_OFF
 from midflight.voice.obeying import SORRY
 from midflight.voice.taking import Floor

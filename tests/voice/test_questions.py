@@ -8,10 +8,11 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from midflight.agents import Agent, agent
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.voice.deeds import Moment
 from midflight.voice.lexicon import Act, meaning
 from midflight.voice.obeying import SORRY

@@ -9,11 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel.phases import LIVE, Cause
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.stores.protocol import Query
 from midflight.voice.lexicon import Act
 from midflight.voice.shown import Did

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from midflight.agents import agent
 from midflight.control import local
-from midflight.run import Run, agent
+from midflight.run import Run
 from midflight.voice.espeak import Espeak
 from midflight.voice.judging import SURE, judge
 from midflight.voice.line import Engines, line_to

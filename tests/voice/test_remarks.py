@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.run import Run, agent
+from midflight.agents import agent
+from midflight.run import Run
 from midflight.voice.obeying import FOR_ME
 from midflight.voice.seams import RATE
 from midflight.voice.shown import Outcome

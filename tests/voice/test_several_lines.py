@@ -9,10 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.agents import Agent
 from midflight.control import Control, local
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from voice.studio import ANN, WORD, Scene, line_of, told
 from voice.talkers import ANSWER, TEXT, speaker, thinker
 

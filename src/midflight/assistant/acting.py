@@ -18,7 +18,8 @@ from midflight.assistant.words import as_text, short, words_in
 from midflight.errors import InvalidRequest, NotPlainData, PayloadTooLarge, Refused, StepFailed
 from midflight.models.base import ToolCall
 from midflight.run import Redirected, Run
-from midflight.tools.base import Tool, declared
+from midflight.tools.declaration import Tool, declared
+from midflight.tools.options import Approval
 from midflight.tools.specs import parsed
 
 ARGUMENTS_MAX = 250_000  # characters; a journal takes no more than 1 MB at once
@@ -111,8 +112,9 @@ async def perform(
     if untrusted and (called.outside or called.effect in {"write", "once"}):
         reasons += [OUTSIDE, UNTRUSTED] if called.outside else [UNTRUSTED]
     if reasons:
-        own = [called.approval] if isinstance(called.approval, str) else []
-        called = replace(called, approval=" ".join([*own, *reasons]))
+        asked = called.approval or Approval()
+        rule = " ".join(filter(None, [asked.rule, *reasons]))
+        called = replace(called, approval=replace(asked, rule=rule))
     return await _step(run, profile, called, arguments, so_far)
 
 
@@ -160,7 +162,7 @@ async def _step(
 
 def title(called: Tool, arguments: dict[str, Any]) -> str:
     """Return the title of a call that people see, such as ``read_file: notes.md``."""
-    name = called.noun or called.name.rpartition(".")[2]
+    name = called.label or called.name.rpartition(".")[2]
     texts = [value for value in arguments.values() if isinstance(value, str)]
     first = next(filter(None, texts), "")
     return f"{name}: {short(first)}" if first else name

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from midflight.run import Run
-from midflight.tools.base import Tool, declared
+from midflight.tools.declaration import Tool, declared
 
 Handle = Callable[..., Awaitable[str]]
 

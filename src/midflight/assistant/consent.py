@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from midflight.assistant.policy import ALLOW
 from midflight.assistant.thinking import Thought
 from midflight.errors import InvalidRequest
-from midflight.run import Approval, Run
-from midflight.tools.base import Tool
+from midflight.run import ApprovalAnswer, Run
+from midflight.tools.declaration import Tool
 from midflight.tools.specs import parse
 
 SHOWN_MAX = 50_000  # bytes; a question shows no more, and nobody consents to what they cannot see
 
 
-async def consent_to_words(run: Run, thought: Thought) -> Thought | Approval:
+async def consent_to_words(run: Run, thought: Thought) -> Thought | ApprovalAnswer:
     """Return the thought as it may be said, edited or stopped; or what to tell the model."""
     text = thought.reply.text
     if len(text.encode()) > SHOWN_MAX:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from midflight.agents import Agent, Mode, agent
 from midflight.assistant import aside
 from midflight.assistant.actions import delegating
 from midflight.assistant.loop import work
@@ -13,7 +14,7 @@ from midflight.conversation import Choice, TriageView
 from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits
 from midflight.models.base import Model
-from midflight.run import Agent, Mode, Run, agent
+from midflight.run import Run
 
 LIMITS = Limits(steps=200, seconds=3600.0, tokens=2_000_000, usd=5.0, repeats=3)
 """No run of ours goes on for ever unless somebody says that it may."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 
 
 class Verdict(Struct, frozen=True):

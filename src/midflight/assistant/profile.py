@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from midflight.assistant.policy import Open, Policy
 from midflight.errors import InvalidRequest
 from midflight.models.base import Model, ToolSpec
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.specs import named, spec
 
 if TYPE_CHECKING:

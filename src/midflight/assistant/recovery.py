@@ -12,7 +12,7 @@ from midflight.assistant.thinking import Thought, thinking
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.models.base import Prompt
 from midflight.run import Run
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.specs import parse
 
 RETRY, SKIP, CANCEL = "retry", "skip", "cancel"

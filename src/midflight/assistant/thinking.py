@@ -10,7 +10,8 @@ from midflight.conversation import stopped_here
 from midflight.errors import ModelBroken
 from midflight.kernel.record import Usage
 from midflight.models.base import CHARACTERS_PER_TOKEN, CallDelta, Model, Prompt, Reply, Spent
-from midflight.tools.base import Tool, declared
+from midflight.tools.declaration import Tool, declared
+from midflight.tools.options import Retry
 from midflight.tools.progress import emit, spend
 
 RETRIES = 4
@@ -65,9 +66,8 @@ def thinking(
         think,
         name=f"model:{model.name}",
         effect="model",
-        noun=noun,
-        retry=RETRIES,
-        backoff=BACKOFF_S,
+        label=noun,
+        retry=Retry(RETRIES, first_after=BACKOFF_S),
         reserves=lambda: Usage(tokens=tokens_of(prompt) + prompt.max_tokens),
     )
 

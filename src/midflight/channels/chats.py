@@ -13,6 +13,7 @@ from typing import Self
 import anyio
 from anyio.abc import TaskGroup
 
+from midflight.agents import Agent
 from midflight.channels.base import Channel
 from midflight.channels.finding import Finder
 from midflight.channels.inbox import Inbox
@@ -24,7 +25,6 @@ from midflight.errors import JournalNotFound
 from midflight.inputs import Clock
 from midflight.kernel.phases import LIVE, Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.stores.protocol import THREAD_PREFIX, Query
 
 

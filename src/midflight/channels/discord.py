@@ -22,6 +22,7 @@ import anyio
 import discord
 from discord import app_commands
 
+from midflight.agents import Agent
 from midflight.channels.discord_commands import commands_for
 from midflight.channels.discord_missed import catch_up
 from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel
@@ -34,7 +35,6 @@ from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, wall_clock
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 
 CLOSE_S: Final = 5.0
 GUILDS_S: Final = 0.5  # nothing here needs them to be known first

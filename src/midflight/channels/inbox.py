@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from midflight.agents import Agent
 from midflight.channels.finding import Finder
 from midflight.channels.gathering import Reply
 from midflight.channels.ledger import Memory
@@ -19,7 +20,6 @@ from midflight.conversation import TEXT_MAX, is_storable
 from midflight.errors import InvalidRequest, MidflightError, Refused
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import ThreadState
-from midflight.run import Agent
 from midflight.sheets.words import short
 from midflight.verbs.messages import REDIRECTED
 

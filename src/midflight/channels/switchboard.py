@@ -14,6 +14,7 @@ from typing import Final
 import anyio
 import msgspec
 
+from midflight.agents import Agent
 from midflight.audit.record import Deed
 from midflight.channels.base import Channel
 from midflight.channels.chats import Chats
@@ -31,12 +32,12 @@ from midflight.channels.desk import Desk
 from midflight.channels.ledger import Memory, Pending
 from midflight.channels.people import People, door
 from midflight.channels.shapes import Action, Form, Heard, Post
+from midflight.client import Client, control_of
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.sheets.words import short
 from midflight.verbs.auditing import record_refusal
 
@@ -48,7 +49,9 @@ LATE_S: Final = 30.0  # a cancel or redirect older than this is shown again befo
 
 
 class Switchboard(Chats):
-    """Joins a channel to ``Control``. Open it with ``async with``; it works until the block ends.
+    """Joins a channel to the runs of a client of ``midflight.open``.
+
+    Open it with ``async with``; it works until the block ends.
 
     ``agent`` answers in chats that have no agent yet. ``folder`` keeps the memories of chats;
     ``workdir`` is where runs have their folders, whose files are shown when a run is cancelled.
@@ -56,7 +59,7 @@ class Switchboard(Chats):
 
     def __init__(
         self,
-        control: Control,
+        client: Client | Control,
         channel: Channel,
         agent: Agent,
         *,
@@ -65,6 +68,7 @@ class Switchboard(Chats):
         workdir: str | Path | None = None,
         clock: Clock = wall_clock,
     ) -> None:
+        control = control_of(client)
         super().__init__(control, channel, agent, folder=folder, workdir=workdir, clock=clock)
         self._desk = Desk(control, self._find)
         self.people = people

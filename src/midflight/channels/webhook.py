@@ -23,7 +23,7 @@ from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.switchboard import Switchboard
 from midflight.errors import InvalidRequest, MidflightError, to_install
 from midflight.inputs import Ids, new_id
-from midflight.tools.base import ToolRefused
+from midflight.tools.declaration import ToolRefused
 
 try:
     import httpcore

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
+from midflight.agents import Agent
 from midflight.cli.failing import Unknown
-from midflight.run import Agent
 
 
 def found_at(place: str) -> list[Agent]:

@@ -26,6 +26,7 @@ from midflight.cli.desk import JsonOption
 from midflight.cli.logs import Lines
 from midflight.cli.printing import greeting, print, print_json
 from midflight.cli.serve import PORT, ServeOptions, VoiceOption, listening, serving
+from midflight.client import Client
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError
 
@@ -144,7 +145,7 @@ def _listener(port: int) -> socket.socket:
 
 async def _greet(options: DemoOptions, cast: Cast, store: str, control: Control, url: str) -> None:
     try:
-        begun_run, begun = await cast.begin(control)
+        begun_run, begun = await cast.begin(Client(control))
         url = url.replace("/#", f"/runs/{begun_run}#")
     except MidflightError as error:
         begun = f"No run was begun: {error}"

@@ -17,6 +17,7 @@ import anyio
 import typer
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.channels.people import People
 from midflight.cli.agents import found_at
 from midflight.cli.desk import JsonOption, StoreOption, check_store, store_of
@@ -26,7 +27,6 @@ from midflight.control import Control, local
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
-from midflight.run import Agent
 from midflight.stores.factory import open_store, shown
 
 app = typer.Typer()

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import typer
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.control import Control, local
 from midflight.engines.restate_place import INGRESS, SERVICE, Restate, shown
 from midflight.errors import InvalidRequest
-from midflight.run import Agent
 from midflight.stores.factory import open_store
 
 ENGINES: Final = ("local", "restate")

@@ -10,6 +10,7 @@ import anyio
 import msgspec
 import typer
 
+from midflight.agents import Agent
 from midflight.cli.agents import found_at
 from midflight.cli.caps import Repeats, Seconds, Steps, Tokens, ToolCalls, Usd
 from midflight.cli.desk import (
@@ -36,7 +37,6 @@ from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor, Limits
-from midflight.run import Agent
 from midflight.stores.factory import open_store
 
 app = typer.Typer()

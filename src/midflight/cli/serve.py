@@ -23,6 +23,7 @@ import anyio
 import typer
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.cli.addresses import parts_of, public_origin
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, store_of
@@ -46,7 +47,6 @@ from midflight.errors import InvalidRequest
 from midflight.inputs import LOOPBACK
 from midflight.kernel.phases import Role
 from midflight.overriding import override
-from midflight.run import Agent
 from midflight.stores.factory import shown
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger

@@ -10,6 +10,7 @@ import anyio
 import typer
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.cli.agents import found_at
 from midflight.cli.desk import JsonOption
 from midflight.cli.failing import DETACHED
@@ -19,7 +20,6 @@ from midflight.control import Control, local
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.stores.protocol import THREAD_PREFIX
 from midflight.terminal.looks import indented
 from midflight.verbs.transcript import CUT, UNHEARD

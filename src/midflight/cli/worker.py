@@ -18,6 +18,7 @@ import anyio
 import typer
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, store_of
 from midflight.cli.logs import log_to_stderr
@@ -36,7 +37,6 @@ from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.engines.restate_place import ADMIN, INGRESS, SERVICE
 from midflight.engines.restate_place import shown as shown_place
 from midflight.errors import InvalidRequest
-from midflight.run import Agent
 from midflight.stores.factory import open_store, shown
 
 app = typer.Typer()

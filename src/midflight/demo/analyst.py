@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict, replace
 
+from midflight.agents import Agent, agent
 from midflight.conversation import BACKGROUND, Choice, Message, TriageView, rule_triage
 from midflight.demo.analyst_tools import TO, AnalystTools, Recipients
 from midflight.demo.changes import Tasks, Written
@@ -29,7 +30,7 @@ from midflight.demo.wishes import (
 )
 from midflight.errors import StepFailed
 from midflight.kernel.record import Limits
-from midflight.run import Agent, Child, Redirected, Run, agent
+from midflight.run import Child, Redirected, Run
 
 NAME: Final = "analyst"
 BRIEF: Final = "Write a memo on churn risk and send it"
@@ -172,7 +173,7 @@ class Analysis:
         scope, found = self._scores()
         wanted = [account.id for account in found.accounts]
         noun = counted(len(wanted), "task") if self._tasks is None else "changed tasks"
-        change = replace(self._tools.set_tasks, noun=noun, label=noun)
+        change = replace(self._tools.set_tasks, label=noun, describe=noun)
         self._tasks = scope, await self._run.step(name, change, wanted)
 
     async def _write(self, name: str) -> None:
@@ -192,8 +193,11 @@ class Analysis:
                 return
         assert self._memo is not None
         memo = self._memo[1].path
+        if self._to is None:
+            self._end(f"Nobody has said who shall get the memo. It was not sent, and is in {memo}.")
+            return
         sending = replace(
-            self._tools.send_memo, noun=f"email to {self._to}", label=f"email to {self._to}"
+            self._tools.send_memo, label=f"email to {self._to}", describe=f"email to {self._to}"
         )
         try:
             sent = await self._run.step(name, sending, memo=memo, to=self._to)

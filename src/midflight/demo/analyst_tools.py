@@ -19,7 +19,8 @@ from midflight.demo.figures import Books, Overview, Revenue, Scored
 from midflight.demo.wishes import Question, Scope, counted
 from midflight.models.base import CHARACTERS_PER_TOKEN
 from midflight.overriding import override
-from midflight.tools.base import Done, EffectRecord, NotDone, Tool, ToolRefused, tool
+from midflight.tools.declaration import Done, NotDone, Tool, ToolRefused, tool
+from midflight.tools.options import EffectRecord
 from midflight.tools.progress import emit, spend
 
 STEP_S: Final = 3.0  # what a step takes at pace 1: long enough to interrupt it
@@ -61,22 +62,22 @@ class AnalystTools:
         self.set_tasks = tool(
             effect="write",
             name="demo.set_tasks",
-            noun="follow-up tasks",
+            label="follow-up tasks",
             check=self._tasks.check,
             settles_within=0,
             undo=self._tasks.undo,
-            leaves=self._tasks.leaves,
+            fingerprint=self._tasks.leaves,
         )(self._set_tasks)
         self.write_memo = self._writes(self._write_memo, "memo")
         self.draft_slide = self._writes(self._draft_slide, "slide")
         self.send_memo = tool(
             effect="once",
             name="demo.send_memo",
-            noun="email",
-            label="email to {to}",
+            label="email",
+            describe="email to {to}",
             irreversible=True,
             approval=CANNOT_BE_UNSENT,
-            hold=hold,
+            undo_window=hold,
             check=self._sent,
             settles_within=0,
         )(self._send_memo)
@@ -108,12 +109,12 @@ class AnalystTools:
         return tool(
             effect="write",
             name=f"demo.{function.__name__.lstrip('_')}",
-            noun=noun,
-            label=noun,  # a run makes one of each, and its title would be long on a button
+            label=noun,
+            describe=noun,  # a run makes one of each, and its title would be long on a button
             check=self._files.check,
             settles_within=0,
             undo=self._files.undo,
-            leaves=self._files.leaves,
+            fingerprint=self._files.leaves,
         )(function)
 
     async def _say(self, text: str, share: float = 1.0) -> None:

@@ -9,8 +9,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
-from midflight.control import Control
+from midflight.client import Client
 from midflight.demo.analyst import BRIEF, NAME, analyst
 from midflight.demo.analyst_tools import HOLD_S, TO, AnalystTools
 from midflight.errors import InvalidRequest
@@ -18,8 +19,7 @@ from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Actor, Limits
 from midflight.models.base import Model
 from midflight.models.opening import open_model
-from midflight.run import Agent
-from midflight.stores.protocol import Query, Row
+from midflight.stores.protocol import Row
 
 MODELLED: Final = f"{NAME}-model"
 TITLE: Final = "Churn memo"
@@ -50,9 +50,9 @@ class Cast(Struct, frozen=True):
     leading: str
     model_words: str
 
-    async def begin(self, control: Control) -> tuple[str, str]:
+    async def begin(self, client: Client) -> tuple[str, str]:
         """Go on with a living run, or begin one; return its id and a sentence about it."""
-        rows = await control.runs(Query(limit=500))
+        rows = await client.runs(limit=500)
         living = [row for row in rows if row.phase not in ENDS and not row.parent]
         driven = {agent.name for agent in self.agents}
         ours = [row for row in living if row.agent in driven]
@@ -61,11 +61,15 @@ class Cast(Struct, frozen=True):
             return run, f"It goes on with run {run}, which is {_how(ours[0])}."
         numbers = (row.journal.removeprefix(SHORT) for row in rows)
         last = max((int(number) for number in numbers if number.isdecimal()), default=0)
-        run = await control.start(  # under a short name: its URL is read and typed by people
-            self.leading, BRIEF, title=TITLE, who=Actor(by=DEMO), key=str(last + 1)
+        demo = client.acting_for(Actor(by=DEMO))
+        begun = await demo.start(  # under a short name: its URL is read and typed by people
+            self.leading, BRIEF, title=TITLE, key=str(last + 1)
         )
         others = f" {len(living)} of another model wait for it." if living else ""
-        return run, f"Run {run} has begun: customers, MRR, churn risk, tasks, memo, email.{others}"
+        return (
+            begun.id,
+            f"Run {begun.id} has begun: customers, MRR, churn risk, tasks, memo, email.{others}",
+        )
 
 
 def _how(row: Row) -> str:

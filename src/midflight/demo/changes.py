@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from midflight.demo.figures import Books
 from midflight.demo.wishes import counted
-from midflight.tools.base import Done, EffectRecord, NotDone
+from midflight.tools.declaration import Done, NotDone
+from midflight.tools.options import EffectRecord
 
 
 class Tasks(Struct, frozen=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from midflight.run import Agent
+from midflight.agents import Agent
 
 
 class Engine(Protocol):

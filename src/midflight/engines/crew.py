@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.audit.visit import nobody
 from midflight.engines.giving_back import GivingBack
 from midflight.engines.giving_up import TRIES, Failures, causes, given_up, is_trouble
@@ -29,7 +30,6 @@ from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
-from midflight.run import Agent
 from midflight.runtime.driver import Driver
 from midflight.runtime.foreign import words
 from midflight.runtime.host import Ensure

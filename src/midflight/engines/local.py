@@ -13,12 +13,12 @@ from pathlib import Path
 from signal import Signals
 from typing import Self
 
+from midflight.agents import Agent
 from midflight.engines.crew import DRAIN_S, Crew, Post, known_agents
 from midflight.engines.leaving import leaving_on
 from midflight.engines.sweep import SWEEP_S, Sweep
 from midflight.engines.watchdog import BLOCKED_S
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.run import Agent
 from midflight.stores.protocol import Store
 from midflight.tasks import owned_tasks
 

@@ -17,13 +17,13 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from midflight.agents import Agent
 from midflight.engines.crew import known_agents
 from midflight.engines.restate_place import Restate, shown
 from midflight.engines.sweep import SWEEP_S, Sweep
 from midflight.errors import InvalidRequest, JournalNotFound, StoreError, to_install
 from midflight.inputs import Ids, new_id
 from midflight.kernel.phases import ENDS
-from midflight.run import Agent
 from midflight.stores.protocol import Store
 from midflight.tasks import owned_tasks
 

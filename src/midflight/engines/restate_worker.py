@@ -19,6 +19,7 @@ from typing import Final
 
 import anyio
 
+from midflight.agents import Agent
 from midflight.engines.crew import DRAIN_S, Crew, Post, known_agents
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_door import ANSWER_S, LOOK_S, App, Door, first_of, hung_up
@@ -27,7 +28,6 @@ from midflight.engines.restate_place import Restate
 from midflight.engines.sweep import SWEEP_S
 from midflight.errors import JournalNotFound, StoreError, to_install
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.run import Agent
 from midflight.stores.protocol import Store
 from midflight.tasks import owned_tasks
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Self, Unpack
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from midflight.agents import Agent
 from midflight.control import Ack, Control, Turn
 from midflight.errors import NoResult
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -26,7 +27,6 @@ from midflight.remote.link import PATIENCE_S, Connected, Link, checked_url
 from midflight.remote.stream import AWAY_S, RemoteWatch
 from midflight.remote.talks import RemoteTalks, check_who
 from midflight.remote.tokens import checked_token
-from midflight.run import Agent
 from midflight.schemas import check_switch
 from midflight.stores.lookup import without_person
 from midflight.stores.protocol import Delta, Killing

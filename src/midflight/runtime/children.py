@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 from anyio.lowlevel import checkpoint
 from msgspec import Raw
 
+from midflight.agents import Agent
 from midflight.errors import JournalNotFound, Refused, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
@@ -27,7 +28,7 @@ from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Actor, Limits, Usage
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
-from midflight.run import Agent
+from midflight.run import ChildOutcome
 from midflight.runtime import values
 from midflight.runtime.foreign import text
 from midflight.runtime.host import Host
@@ -50,10 +51,10 @@ class Child:
         self._host = host
 
     @property
-    def outcome(self) -> str:
+    def outcome(self) -> ChildOutcome:
         """The child's outcome as the function last learnt it, so that a replay sees the same."""
         at, outcome = self._host.history.children_ended.get(self.id, (math.inf, ""))
-        return outcome if at <= self._host.history.now else ""
+        return cast("ChildOutcome", outcome) if at <= self._host.history.now else ""
 
     async def result(self) -> Any:
         """Wait for its end and give what its function returned."""

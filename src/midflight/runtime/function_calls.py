@@ -10,14 +10,16 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn
 
 import anyio
+import msgspec
 
 from midflight.conversation import Message, Spoken
+from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.decide import ASKED, HANDED_OVER
 from midflight.kernel.identities import KEYED
 from midflight.kernel.record import Actor
 from midflight.kernel.state import UNTRUSTED
-from midflight.run import Answer, Approval, Redirected, Signal
+from midflight.run import Answer, ApprovalAnswer, Redirected, Signal
 from midflight.runtime import values
 from midflight.runtime.host import Host
 from midflight.runtime.in_flight import Waiting
@@ -124,13 +126,17 @@ class People:
         self,
         message: str,
         *,
-        schema: dict[str, Any] | None = None,
+        schema: type | dict[str, Any] | None = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
     ) -> Answer:
         """See ``Run.ask``."""
-        answered = await self._ask(ASKED, message, schema, expires_in, answerers)
-        return Answer(values.decode(bytes(answered.payload)), answered.by)
+        wanted = _schema_of(schema) if isinstance(schema, type) else schema
+        answered = await self._ask(ASKED, message, wanted, expires_in, answerers)
+        payload = values.decode(bytes(answered.payload))
+        if isinstance(schema, type) and answered.by:
+            payload = msgspec.convert(payload, schema)
+        return Answer(payload, answered.by)
 
     async def approve(
         self,
@@ -139,20 +145,20 @@ class People:
         details: Any = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
-    ) -> Approval:
+    ) -> ApprovalAnswer:
         """See ``Run.approve``."""
         plain_data("details= of run.approve", details, values.NOTHING_RECORDED)
         schema = preconditions.schema(details, edited={})
         answered = await self._ask("approval", message, schema, expires_in, answerers)
         match values.decode(bytes(answered.payload)):
-            case str(decision):
-                return Approval(decision, answered.by)
+            case ("approve" | "reject") as decision:
+                return ApprovalAnswer(decision, answered.by)
             case {"edit": edited}:
-                return Approval("edit", answered.by, edit=edited)
+                return ApprovalAnswer("edit", answered.by, edit=edited)
             case {"respond": text}:
-                return Approval("respond", answered.by, respond=text)
+                return ApprovalAnswer("respond", answered.by, respond=text)
             case _:
-                return Approval("")
+                return ApprovalAnswer("")
 
     async def hand_over(self, message: str, *, to: Sequence[str] = ()) -> Answer:
         """See ``Run.hand_over``."""
@@ -241,3 +247,12 @@ class People:
         """See ``Run.notices``."""
         history = self._host.history
         return [text for at, text in history.notices if at <= history.now]
+
+
+def _schema_of(kind: type) -> dict[str, Any]:
+    try:
+        return msgspec.json.schema(kind)
+    except TypeError as error:
+        raise InvalidRequest(
+            f"schema= of run.ask cannot be {kind.__qualname__}: {error} Nothing was asked."
+        ) from error

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from anyio.abc import TaskGroup
 
+from midflight.agents import Agent
 from midflight.inputs import Clock, Ids
-from midflight.run import Agent
 from midflight.runtime.in_flight import InFlight
 from midflight.runtime.questions import Questions
 from midflight.runtime.replay.cursor import Cursor

@@ -12,7 +12,7 @@ from midflight.kernel.phases import Effect
 from midflight.kernel.record import Usage
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.steps.tool_call import Call
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 
 
 class LastWords(Struct, frozen=True):

@@ -24,7 +24,7 @@ from midflight.runtime.in_flight import InFlight
 from midflight.runtime.replay.step_records import Answered
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.signals import Gate, Signals
-from midflight.tools.base import REGISTRY, Tool
+from midflight.tools.declaration import REGISTRY, Tool
 from midflight.tools.labels import in_words, named, written
 
 

@@ -13,13 +13,14 @@ from uuid import UUID
 import anyio
 from msgspec import Raw
 
+from midflight.agents import Agent
 from midflight.conversation import Message, Spoken
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.guards import Guard
 from midflight.kernel import events as e
 from midflight.kernel.limits import validate
 from midflight.kernel.record import Limits
-from midflight.run import Agent, Answer, Approval, Child, Signal
+from midflight.run import Answer, ApprovalAnswer, Child, Signal
 from midflight.run import Step as Named
 from midflight.runtime import children, values
 from midflight.runtime.foreign import text
@@ -32,7 +33,7 @@ from midflight.runtime.steps import offspring
 from midflight.runtime.steps.attempt import perform
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.tool_call import refuse_inside_a_step
-from midflight.tools.base import Tool, as_tool, is_reusable
+from midflight.tools.declaration import Tool, as_tool, is_reusable
 
 BREATH: Final = 64  # steps from the record before the other runs have their turn
 
@@ -159,7 +160,9 @@ class RunContext:
         return history.claim(identity)
 
     def _outdated(self, tool: Tool, record: Record) -> bool:
-        return tool.fresh is not None and self._host.journal.clock.now() - record.at > tool.fresh
+        return (
+            tool.max_age is not None and self._host.journal.clock.now() - record.at > tool.max_age
+        )
 
     async def _from_record(self, name: str, record: Record, kind: Any) -> Any:
         if record.error:
@@ -230,7 +233,7 @@ class RunContext:
         self,
         message: str,
         *,
-        schema: dict[str, Any] | None = None,
+        schema: type | dict[str, Any] | None = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
     ) -> Answer:
@@ -246,7 +249,7 @@ class RunContext:
         details: Any = None,
         expires_in: float | None = None,
         answerers: Sequence[str] = (),
-    ) -> Approval:
+    ) -> ApprovalAnswer:
         """See ``Run.approve``."""
         return await self._people.approve(
             message, details=details, expires_in=expires_in, answerers=answerers

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from msgspec import Raw
 
+from midflight.agents import Agent
 from midflight.errors import SourceGone
 from midflight.inputs import Clock, Ids
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Redirected, Signal
+from midflight.run import Redirected, Signal
 from midflight.runtime import values
 from midflight.runtime.foreign import being_ended, ends_us, tamed, traceback_of
 from midflight.runtime.host import Afterwards, Ensure, Host, Tasks

@@ -26,15 +26,16 @@ except ImportError as missing:
         f"{to_install('server')}"
     ) from missing
 
+from midflight.agents import Agent
 from midflight.audit import record
 from midflight.audit.record import deed
+from midflight.client import Client, control_of
 from midflight.control import Control
 from midflight.control import Turn as Said
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.server import agui_history, agui_resume
 from midflight.server.agui_answer import EventAnswer
 from midflight.server.agui_events import KEY, is_ours
@@ -72,7 +73,7 @@ CONTROLS: Final = ("pause", "resume", "redirect", "cancel", "message", "answer")
 
 
 def router(
-    control: Control,
+    client: Client | Control,
     agents: Iterable[Agent],
     *,
     who: Callable[..., Any],
@@ -86,6 +87,7 @@ def router(
     Pages of the same origin may ask, and those of ``origins``, such as ``https://desk.example``;
     ``("*",)`` leaves that check to the app around it.
     """
+    control = control_of(client)
     known = {agent.name: agent for agent in agents}
     counted = streams or Streams(Meter(Quotas(), wall_clock), Metrics(), Pace())
     presence = Presence(clock, counted.pace.grace_s)

@@ -26,7 +26,7 @@ from ag_ui.core import (
 from msgspec import Raw
 
 from midflight.errors import DOTS
-from midflight.tools.base import REGISTRY
+from midflight.tools.declaration import REGISTRY
 from midflight.tools.labels import named
 from midflight.tools.secret import MARK, hide
 

@@ -16,12 +16,12 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.errors import MidflightError, Refused
 from midflight.inputs import Clock
 from midflight.kernel import events as e
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.server.agui_events import KEY
 from midflight.server.agui_input import Input
 from midflight.server.streaming import Streams

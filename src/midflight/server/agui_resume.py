@@ -37,7 +37,7 @@ from midflight.server.agui_events import KEY
 from midflight.server.agui_input import Misread, Resume
 from midflight.server.agui_state import HUMAN, PAUSED, Asked, Open, open_interrupts
 from midflight.stores.lookup import question_at
-from midflight.tools.base import find_tool
+from midflight.tools.declaration import find_tool
 from midflight.tools.fitting import fitting
 from midflight.verbs.auditing import record_undone
 from midflight.verbs.telling import By

@@ -22,6 +22,7 @@ from ag_ui.core import (
     StateSnapshotEvent,
 )
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
@@ -32,7 +33,6 @@ from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, Said, ThreadState
 from midflight.kernel.timing import needs_driver
-from midflight.run import Agent
 from midflight.server import agui_bounds as bounds
 from midflight.server.agui_events import KEY, Narrator, people_by_snapshot
 from midflight.server.agui_old import CANCELLED, cancelled_words, old_endings

@@ -14,9 +14,10 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.datastructures import State
 
+from midflight.agents import Agent
+from midflight.client import Client, control_of
 from midflight.control import Control
 from midflight.inputs import Clock, wall_clock
-from midflight.run import Agent
 from midflight.server import (
     agui,
     page,
@@ -49,7 +50,7 @@ VOICE = "/v1/threads/{thread}/voice"
 
 
 def create_app(
-    control: Control,
+    client: Client | Control,
     *,
     agents: Iterable[Agent] = (),
     access: Access | None = None,
@@ -58,12 +59,14 @@ def create_app(
     doors: Iterable[APIRouter] = (),
     clock: Clock = wall_clock,
 ) -> FastAPI:
-    """Give an ASGI app over ``control``. Without ``access`` nobody has a key yet: issue some.
+    """Return an ASGI app for the runs of a client of ``midflight.open``.
+
+    Without ``access`` nobody has a key yet: issue some.
 
     ``agents`` are those that can be started from outside, under their names. ``doors`` are routes
     of other ways in, such as voice, behind the same access.
     """
-    doors = list(doors)
+    control, doors = control_of(client), list(doors)
     app = FastAPI(
         title="Midflight",
         summary="Interruptible agents",

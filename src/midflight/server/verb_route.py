@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from midflight.agents import Agent
 from midflight.control import Ack, Control
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.server.access import caller
 from midflight.server.bodies import Asked, IdempotencyKey
 from midflight.server.problems import Problem, as_json

@@ -8,13 +8,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from midflight.agents import Agent
 from midflight.control import Ack, Control, Turn
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Recorded
 from midflight.kernel.state import Delivery
 from midflight.kernel.thread import ThreadState, Todo
-from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
 from midflight.sheets.view import accounted, asked, unread, viewed
 from midflight.stores.lookup import question_at

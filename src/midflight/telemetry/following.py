@@ -17,9 +17,9 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from midflight.client import Client
+from midflight.client import Client, control_of
 from midflight.control import Control
-from midflight.errors import InvalidRequest, JournalNotFound, StoreError
+from midflight.errors import JournalNotFound, StoreError
 from midflight.stores.protocol import RUN_PREFIX
 from midflight.stores.watch.movements import Movements
 from midflight.tasks import owned_tasks
@@ -41,9 +41,7 @@ async def tracing(
     program has set. Runs are children of the span that is current here, if there is one. Call it in
     one process of those that share a store, or each of them sends the same spans.
     """
-    control = client.controls if isinstance(client, Client) else client
-    if not isinstance(control, Control):
-        raise InvalidRequest("tracing needs a client of midflight.open: the server sends its own.")
+    control = control_of(client)
     tracer = get_tracer("midflight", version("midflight"), provider)
     above = set_span_in_context(get_current_span(), Context())
     follower = Follower(control, tracer, above, since=await control.store.now())

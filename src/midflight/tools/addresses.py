@@ -13,7 +13,7 @@ from typing import Final
 
 import anyio
 
-from midflight.tools.base import ToolRefused
+from midflight.tools.declaration import ToolRefused
 
 RESOLVE_S: Final = 10.0
 ADDRESSES_MAX: Final = 8  # of one name that are tried

@@ -20,10 +20,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from midflight.overriding import override
-from midflight.tools.base import (
+from midflight.tools.declaration import (
     ChangedSince,
     Done,
-    EffectRecord,
     NotDone,
     Tool,
     ToolFailed,
@@ -32,6 +31,7 @@ from midflight.tools.base import (
     tool,
 )
 from midflight.tools.folder import Content, Folder, refuse, version_of
+from midflight.tools.options import EffectRecord
 from midflight.tools.reading import Reading
 from midflight.tools.replacing import Kept, Replacer
 
@@ -110,13 +110,13 @@ class Workspace(Reading):
         return tool(
             effect="once",
             name=f"{self.name}.{name}",
-            noun="file",
-            label="file {path} to {to}" if moves else "file {path}",
+            label="file",
+            describe="file {path} to {to}" if moves else "file {path}",
             approval=approval,
             check=partial(self._check_move if moves else self._check, takes),
             settles_within=0,  # nothing leaves this machine
             undo=partial(self._undo_move if moves else self._undo, takes),
-            leaves=partial(self._leaves, takes),
+            fingerprint=partial(self._leaves, takes),
         )(function)
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────

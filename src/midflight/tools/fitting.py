@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from midflight.errors import InvalidTool
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.specs import parse, spec
 
 

@@ -22,7 +22,7 @@ from weakref import finalize
 from msgspec import Struct
 
 from midflight import store_files
-from midflight.tools.base import ToolRefused
+from midflight.tools.declaration import ToolRefused
 
 KEEP: Final = ".midflight"
 """The folder for what undo needs. No tool reaches into it, and git leaves it alone."""

@@ -23,7 +23,7 @@ from msgspec import Struct
 from midflight.errors import InvalidTool, to_install
 from midflight.overriding import override
 from midflight.tools.addresses import addresses
-from midflight.tools.base import Tool, ToolFailed, ToolRefused, tool
+from midflight.tools.declaration import Tool, ToolFailed, ToolRefused, tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -98,8 +98,8 @@ class Http(Struct, frozen=True):
         declare = tool(
             effect="once",
             name=f"{self.name}_send",
-            noun="request",
-            label="request {method} {url}",
+            label="request",
+            describe="request {method} {url}",
             approval=self.approval,
             timeout=self.timeout_s + 5.0,
             outside=True,

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from midflight.errors import DOTS
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.secret import MARK, Secret, hide
 
 LABEL_WIDTH: Final = 80
@@ -36,11 +36,11 @@ def label_of(
     *,
     declared: bool = True,
 ) -> str:
-    """Return the label of an effect; ``name`` is its step's, for a tool without a noun.
+    """Return the label of an effect; ``name`` is its step's, for a tool without a label.
 
     Unless ``declared`` no code of the tool is called for it.
     """
-    noun = tool.noun or name
+    noun = tool.label or name
     given = named(tool.function, args, kwargs)
     own = _declared(tool, args, kwargs, given) if declared else ""
     made = own or _default(noun, given)
@@ -50,17 +50,17 @@ def label_of(
 def _declared(
     tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> str:
-    if not tool.label:
+    if not tool.describe:
         return ""
     try:
-        if callable(tool.label):
+        if callable(tool.describe):
             return str(
-                tool.label(*(map(_dotted, args)), **{k: _dotted(v) for k, v in kwargs.items()})
+                tool.describe(*(map(_dotted, args)), **{k: _dotted(v) for k, v in kwargs.items()})
             )
         shown = {
             key: _dotted(value) for key, value in {**_defaults(tool.function), **given}.items()
         }
-        return tool.label.format_map(shown)
+        return tool.describe.format_map(shown)
     except Exception:  # noqa: BLE001 - a label that cannot be made must not fail the step
         return ""
 

@@ -36,7 +36,7 @@ from msgspec import Struct
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.overriding import override
 from midflight.schemas import check_schema
-from midflight.tools.base import EffectName, Tool, ToolFailed, ToolRefused, tool
+from midflight.tools.declaration import Tool, ToolFailed, ToolRefused, tool
 from midflight.tools.mcp_link import (
     BROKEN,
     CONNECT_S,
@@ -47,6 +47,7 @@ from midflight.tools.mcp_link import (
     over_pipes,
     words,
 )
+from midflight.tools.options import EffectName
 from midflight.tools.secret import Secret
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ class McpServer:
         declare = tool(
             effect=ours or "once",
             name=f"{self.name}.{listed.name}",
-            noun=f"{self.name}.{listed.name}",
+            label=f"{self.name}.{listed.name}",
             approval=False if ours else rule,
             timeout=self._timeout_s,
             description=told[:DESCRIPTION_MAX],

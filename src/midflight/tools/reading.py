@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.tools.base import ToolRefused
+from midflight.tools.declaration import ToolRefused
 from midflight.tools.folder import Content, Entry, Folder, refuse
 
 TEXT_MAX: Final = 200_000  # characters of one answer; a model reads on from a line

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from midflight.tools.base import ToolRefused
+from midflight.tools.declaration import ToolRefused
 from midflight.tools.folder import KEEP, MODE, Content, Folder, parts, read, refusals, refuse
 
 LOCK_S: Final = 10.0

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from midflight.errors import ProcessNotStarted
-from midflight.tools.base import Tool, ToolRefused, tool
+from midflight.tools.declaration import Tool, ToolRefused, tool
 from midflight.tools.output import OnOutput
 from midflight.tools.process import END_GRACE_S, run_process
 
@@ -114,7 +114,7 @@ def shell_tool(
     declare = tool(
         effect="once",
         name=name,
-        noun="command",
+        label="command",
         approval=approval,
         timeout=timeout_s + END_GRACE_S + 10.0,  # the command's own limit comes first
         outside=True,

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.schemas import WORK_ASIDE_MAX, WORK_MAX, ToolSpec, TooMuchWork, misfit
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.secret import refuse_forged
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SHOWN_MAX: Final = 80  # characters of a value that an error repeats
 
 def spec(declared: Tool) -> ToolSpec:
     """Return the description of a tool for a model."""
-    doc = declared.description or inspect.getdoc(_inner(declared.function)) or declared.noun
+    doc = declared.description or inspect.getdoc(_inner(declared.function)) or declared.label
     schema = declared.schema
     if schema is None:
         schema = _schema(_arguments(declared.name, declared.function))

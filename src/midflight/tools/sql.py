@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from midflight.tools.base import Tool, ToolRefused, tool
+from midflight.tools.declaration import Tool, ToolRefused, tool
 from midflight.tools.sql_sources import Source, ask_postgres, ask_sqlite
 
 SQL_MAX: Final = 100_000

@@ -18,7 +18,7 @@ from msgspec import Struct
 from midflight import store_files
 from midflight.errors import InvalidTool, ProcessNotStarted, to_install
 from midflight.tools import sql_child
-from midflight.tools.base import ToolFailed, ToolRefused
+from midflight.tools.declaration import ToolFailed, ToolRefused
 from midflight.tools.process import run_process
 from midflight.tools.shell import PASSED_ON
 from midflight.tools.sql_child import Found, Kept

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from midflight.agents import Agent
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
@@ -20,7 +21,6 @@ from midflight.kernel.phases import ENDS, Mode
 from midflight.kernel.record import Actor, Limits, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
-from midflight.run import Agent
 from midflight.runtime.replay.lineage import check_line, created_by_fork, place_of
 from midflight.runtime.threads.succession import finder, thread_of, to_front
 from midflight.schemas import plain_data

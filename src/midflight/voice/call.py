@@ -18,9 +18,9 @@ from fastapi import WebSocket
 from msgspec import Struct
 from starlette.websockets import WebSocketDisconnect
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.seams import FRAME, RATE, WIDTH
 from midflight.voice.shown import FloorShown, Shown, Trouble

@@ -17,10 +17,10 @@ from fastapi import APIRouter, WebSocket
 from msgspec.structs import replace
 from starlette.websockets import WebSocketDisconnect
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.stores.lookup import thread_if_any
 from midflight.stores.protocol import THREAD_PREFIX
 from midflight.voice.call import POLICY, Call

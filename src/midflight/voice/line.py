@@ -17,10 +17,10 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.inputs import Ids, new_id
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.voice import taking as t
 from midflight.voice.account import Account
 from midflight.voice.acts import Acts

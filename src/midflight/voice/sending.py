@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.inputs import Ids
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.stores.lookup import thread_if_any
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting

@@ -6,12 +6,13 @@ from typing import Any
 
 import anyio
 
+from midflight.agents import Agent, agent
 from midflight.assistant import Profile, assistant
 from midflight.kernel.record import Limits
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call_all, say
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import tool
+from midflight.run import Run
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 
 HELD_S = 50.0
@@ -32,12 +33,12 @@ async def look_up(what: str) -> dict[str, Any]:
     return {"found": what}
 
 
-@tool(effect="write", noun="order")
+@tool(effect="write", label="order")
 async def order(what: str, idempotency_key: str = "") -> str:
     return f"ordered {what}"
 
 
-@tool(effect="once", noun="invoice", approval="Invoices are final.")
+@tool(effect="once", label="invoice", approval="Invoices are final.")
 async def send_invoice(amount: int) -> str:
     return f"sent an invoice over {amount}"
 
@@ -74,7 +75,7 @@ async def plain(run: Run) -> str:
 @agent("asker")
 async def asker(run: Run) -> str:
     answer = await run.ask("Which size?", schema=SIZE)
-    said = f"{answer.payload['size']} for {answer.by}" if answer.given else "no size"
+    said = f"{answer.payload['size']} for {answer.by}" if answer.payload else "no size"
     await run.say(f"I take it: {said}.")
     return said
 

@@ -11,15 +11,16 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import DOTS
 from midflight.kernel.record import Actor
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.server.agui import take_turn
 from midflight.server.agui_calls import ARGUMENTS_MAX, shown_arguments
 from midflight.server.agui_input import read_input
 from midflight.server.agui_stream import Story
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.secret import Secret
 from scenarios.conftest import Open
 

@@ -9,13 +9,14 @@ import httpx
 import msgspec
 import pytest
 
+from midflight.agents import Agent, agent
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.server.quotas import Quotas
 from midflight.server.streaming import Pace
 from midflight.stores.protocol import Query
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -8,10 +8,10 @@ import anyio
 import msgspec
 import pytest
 
+from midflight.agents import Agent
 from midflight.control import Control
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor
-from midflight.run import Agent
 from midflight.server.agui import take_turn
 from midflight.server.agui_follow import Following
 from midflight.server.agui_input import read_input

@@ -9,10 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.agents import Agent, OnDisconnect, agent
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
-from midflight.run import Agent, OnDisconnect, Run, agent
+from midflight.run import Run
 from midflight.server import streaming
 from midflight.server.access import Access
 from midflight.server.agui_follow import Following

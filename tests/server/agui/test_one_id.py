@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from ag_ui.core import Message
 
+from midflight.agents import Agent, agent
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.errors import ModelBusy
@@ -22,13 +23,14 @@ from midflight.kernel.record import Actor
 from midflight.kernel.thread import Said
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call_all, say
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
 from midflight.server.agui_speech import Speech
 from midflight.server.agui_stream import Story
 from midflight.stores.protocol import Delta
-from midflight.tools.base import EffectName, tool
+from midflight.tools.declaration import tool
+from midflight.tools.options import EffectName
 from midflight.tools.progress import emit
 from scenarios.conftest import Open
 

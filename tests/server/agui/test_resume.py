@@ -17,7 +17,7 @@ from midflight.runtime.steps.preconditions import schema
 from midflight.server.agui_input import Resume
 from midflight.server.agui_resume import Receipt, give, understand
 from midflight.stores.memory import MemoryStore
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from stores.runs import Driver, ask, running
 
 pytestmark = pytest.mark.anyio

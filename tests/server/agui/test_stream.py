@@ -10,19 +10,20 @@ import msgspec
 import pytest
 from ag_ui.core import UserMessage
 
+from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.kernel.events import AttemptStarted, RunFinished
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor, Recorded
 from midflight.kernel.thread import Said
 from midflight.overriding import override
-from midflight.run import Agent, Run, agent
+from midflight.run import Run
 from midflight.server import agui_bounds
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
 from midflight.server.agui_stream import STATE_S, Story, Turn
 from midflight.stores.protocol import Delta
-from midflight.tools.base import tool
+from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from server.agui.agents import biller, order, plain
 

@@ -29,7 +29,7 @@ async def look_up_price(product: str) -> dict[str, Any]:
     return {"product": product, "euros": 4}
 
 
-@tool(effect="once", name="send_invoice", noun="invoice", approval="Invoices are final.")
+@tool(effect="once", name="send_invoice", label="invoice", approval="Invoices are final.")
 async def send_invoice(customer: str, euros: int) -> str:
     """Send an invoice."""
     return f"Invoice over {euros} euros sent to {customer}."

@@ -1,6 +1,6 @@
 """Mistakes in the use of the public API: type checkers find each one, on its line."""
 
-from midflight import Client, Run, Step, agent, tool
+from midflight import Approval, Client, Run, Step, agent, tool
 
 
 @tool(effect="sometimes")  # error
@@ -13,6 +13,14 @@ async def count(numbers: list[int]) -> int:
     return len(numbers)
 
 
+@tool(effect="once", retry="twice")  # error
+async def pay(amount: float) -> None: ...
+
+
+@tool(effect="once", approval=Approval(within="soon"))  # error
+async def send(to: str) -> None: ...
+
+
 @agent
 async def clerk(run: Run) -> int:
     await run.step("Count", count, "not a list")  # error
@@ -21,6 +29,8 @@ async def clerk(run: Run) -> int:
     await run.step("Count", count, [1], key="x")  # error
     await run.step(Step("Count", kay="x"), count, [1])  # error
     text: str = await run.step("Count", count, [1])  # error
+    seats = await run.ask("How many?", schema=int)
+    text += seats.payload  # error
     return len(text)
 
 
@@ -36,3 +46,7 @@ async def main(client: Client) -> None:
     words: str = await run.result()  # error
     await run.redirect()  # error
     await client.run(words).cancel(when="now")  # error
+    await client.kill("everything")  # error
+    await client.kill(agent=clerk, thread="t-1")  # error
+    thread = await run.thread()
+    await thread.overrule(1, "sometime")  # error

@@ -5,15 +5,20 @@ from typing import assert_type
 import midflight
 from midflight import (
     Agent,
+    Answer,
+    Approval,
+    ApprovalAnswer,
     Child,
     Client,
     QuestionHandle,
+    Retry,
     Run,
     RunHandle,
     Step,
     agent,
     tool,
 )
+from midflight.kernel.record import Recorded
 
 
 @tool
@@ -45,6 +50,31 @@ async def clerk(run: Run) -> int:
     return len(found)
 
 
+@tool(
+    effect="once",
+    label="mail",
+    describe="mail to {to}",
+    undo_window=5,
+    approval=Approval(within=60),
+)
+async def send(to: str) -> None: ...
+
+
+@tool(effect="read", max_age=60, retry=Retry(times=3, first_after=0.1))
+async def read() -> str:
+    return "read"
+
+
+@agent
+async def asker(run: Run) -> str:
+    seats = await run.ask("How many?", schema=int)
+    assert_type(seats, Answer[int])
+    assert_type(seats.payload, int | None)
+    allowed = await run.approve("May it?")
+    assert_type(allowed, ApprovalAnswer)
+    return allowed.decision
+
+
 @agent("leader", mode="boundary")
 async def leader(run: Run) -> str:
     child = await run.spawn(clerk, "Count them.")
@@ -67,6 +97,13 @@ async def main() -> None:
 async def watch(client: Client, name: str) -> None:
     receipt = await client.run(name).cancel_and_wait()
     assert_type([line.text for line in receipt.lines], list[str])
+    async with client.run(name).watch() as events:
+        async for record in events:
+            assert_type(record, Recorded)
+    await client.kill("all", reason="a test")
+    await client.release(agent=clerk)
+    for switch in await client.switches():
+        await client.release(switch)
 
 
 async def remote() -> None:

@@ -1,4 +1,4 @@
-"""Midflight: its assistant on SQLite, by ``Control``, as ``docs/assistant.md`` shows it.
+"""Midflight: its assistant on SQLite, by a client, as ``docs/assistant.md`` shows it.
 
 ``boundary`` or ``immediate`` is its mode. Blocking code and processes are tools that run in a
 process of their own (``runs="process"``, ``docs/tools.md``); effects can be checked, and what
@@ -18,16 +18,20 @@ from typing import Any, ClassVar, Final
 from msgspec.structs import replace
 from typing_extensions import override
 
+import midflight
+from midflight.agents import Agent, Mode
 from midflight.assistant import Profile, assistant
-from midflight.control import Control, local
+from midflight.client import Client
 from midflight.guards import FileContent
+from midflight.handles import RunHandle
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 from midflight.models.openai import OpenAIModel
-from midflight.run import Agent, Mode, Run
-from midflight.tools.base import Done, EffectRecord, NotDone, Tool, tool
+from midflight.run import Run
+from midflight.tools.declaration import Done, NotDone, Tool, tool
+from midflight.tools.options import EffectRecord
 
 
 def _undo(about: EffectRecord) -> None:
@@ -75,16 +79,21 @@ class OnMidflight(Runtime):
         self._mode = mode
         if mode == "boundary":
             self.offers = self.offers - {"steps"}  # the modes differ in what is heard when
-        self._control: Control
+        self._client: Client
 
     @override
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         agents = [self._clerk(), self._stepper()]
         folder = self.folder
-        async with local(folder / "runs.db", *agents, workdir=folder / "work") as control:
-            self._control = control
+        async with midflight.open(
+            folder / "runs.db", agents=agents, workdir=folder / "work"
+        ) as client:
+            self._client = client
             yield
+
+    def _handle(self, run: str) -> RunHandle:
+        return self._client.run(f"r-library-{run}")
 
     def _clerk(self) -> Agent:
         model = OpenAIModel("kit", key="kit", base_url=self.model_url)
@@ -113,25 +122,25 @@ class OnMidflight(Runtime):
     async def start(self, run: str, brief: str) -> None:
         relied = self.folder / f"{run}.txt"
         given = [str(relied)] if relied.exists() else []
-        await self._control.start("clerk", brief, input=given, key=run)
+        await self._client.start("clerk", brief, input=given, key=run)
 
     @override
     async def stop(self, run: str) -> list[str]:
-        accepted = await self._control.cancel(_id(run))
-        return [_key(noun) for noun in accepted.in_flight]
+        ack = await self._handle(run).cancel()
+        return [_key(noun) for noun in ack.in_flight]
 
     @override
     async def ended(self, run: str) -> None:
-        await self._control.ended(_id(run))
+        await self._handle(run).wait()
 
     @override
     async def pause(self, run: str) -> None:
-        await self._control.pause(_id(run))
-        await self._control.until(_id(run), lambda s: s.phase is Phase.PAUSED or not s.alive)
+        await self._handle(run).pause()
+        await self._handle(run).until(lambda s: s.phase is Phase.PAUSED or not s.alive)
 
     @override
     async def resume(self, run: str) -> None:
-        await self._control.resume(_id(run))
+        await self._handle(run).resume()
 
     @override
     async def take_up(self, run: str) -> None:
@@ -139,21 +148,21 @@ class OnMidflight(Runtime):
 
     @override
     async def send(self, run: str, text: str) -> None:
-        await self._control.send(_id(run), text)
+        await self._handle(run).send(text)
 
     @override
     async def again(self, run: str, text: str) -> None:
-        thread = (await self._control.state(_id(run))).thread
-        sent = await self._control.send(thread, text)
-        await self._control.ended(sent.target)
+        thread = await self._handle(run).thread()
+        sent = await thread.send(text)
+        await self._client.run(sent.target).wait()
 
     @override
     async def asks(self, run: str) -> bool:
-        return bool((await self._control.state(_id(run))).questions)
+        return bool((await self._handle(run).state()).questions)
 
     @override
     async def receipt(self, run: str) -> dict[str, str]:
-        lines = (await self._control.receipt(_id(run))).lines
+        lines = (await self._handle(run).receipt(wait=False)).lines
         return {_key(line.noun): line.word for line in lines}
 
     # ── durable steps ────────────────────────────────────────────────────────────────────────────
@@ -172,25 +181,21 @@ class OnMidflight(Runtime):
     async def steps(self, runs: int, count: int, shape: str) -> None:
         async def one() -> None:
             given = {"count": count, "stays": ""}
-            run = await self._control.start("stepper", "steps", input=given)
-            await self._control.ended(run)
+            run = await self._client.start("stepper", "steps", input=given)
+            await run.wait()
 
         await stage.together(one() for _ in range(runs))
 
     @override
     async def grow(self, run: str, count: int, shape: str) -> None:
         given = {"count": count, "stays": run}
-        await self._control.start("stepper", "steps", input=given, key=run)
-        await self._control.until(_id(run), lambda state: bool(state.questions))
+        await self._client.start("stepper", "steps", input=given, key=run)
+        await self._handle(run).until(lambda state: bool(state.questions))
 
     @override
     async def regrow(self, run: str, count: int, shape: str) -> None:
-        (question,) = (await self._control.state(_id(run))).questions
-        await self._control.answer(_id(run), question, "yes")
-
-
-def _id(run: str) -> str:
-    return f"r-library-{run}"
+        question = await self._handle(run).next_question()
+        await question.answer("yes")
 
 
 def _key(noun: str) -> str:

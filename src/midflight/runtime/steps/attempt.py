@@ -31,7 +31,7 @@ from midflight.runtime.steps.speech import NOTHING
 from midflight.runtime.steps.step import LeftBehind, NotReserved, Step
 from midflight.runtime.steps.step_end import end_wait, record, recorded
 from midflight.runtime.steps.step_recovery import back_off, tell_of_doubt, tries_left, wait_out
-from midflight.tools.base import NotDone
+from midflight.tools.declaration import NotDone
 
 
 async def perform(step: Step, left: Ending | None = None) -> None:
@@ -170,7 +170,7 @@ async def _is_settled_already(step: Step, failed: str, cause: BaseException | No
 async def _be_done(step: Step, result: Raw, error: str) -> Raw:
     """Put on record that the tool has done it, and what it left."""
     host, tool, left = step.host, step.tool, ""
-    if tool.leaves is not None:
+    if tool.fingerprint is not None:
         left = await fingerprint(host, tool, step.attempt, result)
     settling = step.attempt, Outcome.DONE, result, error
     await _settle(step, *settling, left=left, rests=False)
@@ -210,7 +210,9 @@ async def _begin(step: Step) -> int | None:
 def _needs_permission(step: Step) -> bool:
     """Return whether a person or the world has a say. A plain step needs nothing of that."""
     tool = step.tool
-    return bool(tool.approval or tool.hold or tool.relies_on or step.host.journal.state.guards)
+    return bool(
+        tool.approval or tool.undo_window or tool.relies_on or step.host.journal.state.guards
+    )
 
 
 def _start_events(step: Step, state: RunState) -> list[Event]:
@@ -226,11 +228,11 @@ def _start_events(step: Step, state: RunState) -> list[Event]:
             tool=tool.name,
             effect=tool.effect,
             idempotency_key=step.key,
-            noun=tool.noun or step.name,
+            noun=tool.label or step.name,
             input=step.given,
             undoable=tool.undo is not None,
             irreversible=tool.irreversible,
-            release_always=tool.release_always,
+            release_always=tool.always_undo,
             in_thread=tool.runs == "thread",
             timeout=tool.timeout,
             reserved=step.reserved,

@@ -24,6 +24,7 @@ from midflight.runtime.replay.step_records import Answered
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.step_end import record
 from midflight.tools.fitting import fitting
+from midflight.tools.options import Approval
 from midflight.tools.secret import edited_beside, hide
 
 DECISIONS: Final = {"approve": "Do it", "reject": "Do not do it"}
@@ -42,9 +43,9 @@ async def permitted(step: Step) -> bool:
         return False
     if step.tool.approval:
         await approved(step)
-    if step.tool.hold:
+    if step.tool.undo_window:
         await _held_back(step)
-    waited = step.tool.approval or step.tool.hold
+    waited = step.tool.approval or step.tool.undo_window
     return not waited or await _can_rely(step)
 
 
@@ -70,7 +71,7 @@ async def _held_back(step: Step) -> None:
     while True:
         opened = await host.journal.decide(partial(_window, step))
         if opened:
-            with anyio.move_on_after(step.tool.hold):  # in full, however long the store took
+            with anyio.move_on_after(step.tool.undo_window):  # in full, however long the store took
                 await host.journal.until(lambda: step.told or not step.starts())
         if step.told or (opened and step.starts()):
             return
@@ -81,7 +82,7 @@ def _window(step: Step, state: RunState) -> list[Event]:
     """The window counts from when people can see it: its end is chosen anew at each try."""
     if step.told or not step.starts():
         return []
-    until = step.host.journal.clock.now() + step.tool.hold
+    until = step.host.journal.clock.now() + step.tool.undo_window
     opened = e.WindowOpened(
         epoch=step.host.journal.epoch, step=step.identity, noun=step.label, until=until
     )
@@ -113,8 +114,8 @@ def _object(name: str, inner: dict[str, Any]) -> dict[str, Any]:
 async def approved(step: Step) -> None:
     """Wait for a person's approval. Raises ``StepFailed`` if it is not given."""
     about = f"{APPROVE}{step.identity}:"
-    within = step.tool.approve_within
-    rule = step.tool.approval if isinstance(step.tool.approval, str) else ""
+    asked = step.tool.approval or Approval()
+    within, rule = asked.within, asked.rule
     message = f"May this be done: {step.label}?" + (f" {rule}" if rule else "")
     name = _name(step, about, message)
     answer = await step.ask(
@@ -182,7 +183,8 @@ def _name(step: Step, about: str, message: str) -> str:
     those that would be used now is not this one, so the last name also holds those arguments.
     """
     tool, history = step.tool, step.host.history
-    policy = [tool.approval, tool.irreversible, tool.effect, tool.hold, tool.undo is not None]
+    rule = tool.approval is not None and (tool.approval.rule or True)
+    policy = [rule, tool.irreversible, tool.effect, tool.undo_window, tool.undo is not None]
     world = [step.host.journal.state.guards.get(name) for name in tool.relies_on]
 
     def digest(*bound: object, size: int = values.DIGEST_BYTES) -> str:

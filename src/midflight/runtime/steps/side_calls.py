@@ -24,7 +24,8 @@ from midflight.runtime.foreign import Unknowable, words
 from midflight.runtime.host import Host
 from midflight.runtime.steps.bounds import Aborted, Ending, Raised, Returned
 from midflight.runtime.steps.tool_call import Call
-from midflight.tools.base import EffectRecord, Tool, runs_of
+from midflight.tools.declaration import Tool, runs_of
+from midflight.tools.options import EffectRecord
 from midflight.tools.secret import from_stored
 
 LOOK_S: Final = 10.0
@@ -157,7 +158,7 @@ def performed(host: Host, attempt: int, result: object, left: str = "") -> Effec
 
 async def fingerprint(host: Host, tool: Tool, attempt: int, result: Raw) -> str:
     """Return how the thing that an effect has just made looks; empty if its tool does not say."""
-    if tool.leaves is None:
+    if tool.fingerprint is None:
         return ""
     try:
         done = performed(host, attempt, values.decode(result))
@@ -176,7 +177,7 @@ async def changed_since(
     host: Host, tool: Tool, done: EffectRecord, is_unwanted: Callable[[], bool]
 ) -> str:
     """In words why it must not be touched. Raises if that cannot be told now."""
-    if tool.leaves is None or not done.left:
+    if tool.fingerprint is None or not done.left:
         return ""
     if done.left == UNSEEN:
         return "what it left could not be seen then, so nobody knows whether it has changed"
@@ -192,10 +193,10 @@ async def _look(
     is_unwanted: Callable[[], bool],
     patience: float = 0.0,
 ) -> str:
-    assert tool.leaves is not None
+    assert tool.fingerprint is not None
     seen: str = await look(
         host,
-        partial(Fingerprint(tool.name, partial(tool.leaves, done)).look, 0.0),
+        partial(Fingerprint(tool.name, partial(tool.fingerprint, done)).look, 0.0),
         within=LOOK_S,
         stops_within=tool.stops_within,
         too_late=f"what it left could not be seen within {LOOK_S:g} s",

@@ -28,7 +28,7 @@ from midflight.runtime.steps.budget import within_caps
 from midflight.runtime.steps.side_calls import call_apart
 from midflight.runtime.steps.speech import NOTHING, Speech
 from midflight.runtime.steps.tool_call import Call
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 from midflight.tools.labels import label_of
 from midflight.tools.progress import check_usage
 

@@ -40,7 +40,8 @@ from midflight.runtime.steps.side_calls import helper
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.step_end import record
 from midflight.runtime.steps.tool_call import Call
-from midflight.tools.base import Done, EffectRecord, NotDone, Tool, Unclear
+from midflight.tools.declaration import Done, NotDone, Tool, Unclear
+from midflight.tools.options import EffectRecord
 from midflight.tools.secret import from_stored
 from midflight.tools.supervised import OVERTIME_S
 
@@ -70,7 +71,7 @@ def tries_left(step: Step, error: BaseException | None = None) -> int:
     if not may_be_retried(error):
         return 0
     step.be_patient(retry_after(error))
-    return step.tool.retry - step.host.history.timers.get(_timer(step), 0)
+    return step.tool.retry.times - step.host.history.timers.get(_timer(step), 0)
 
 
 def back_off(step: Step, state: RunState) -> list[Event]:
@@ -79,9 +80,11 @@ def back_off(step: Step, state: RunState) -> list[Event]:
     moves = state.epoch == host.journal.epoch and state.phase in {Phase.RUNNING, Phase.PAUSING}
     if step.told or not moves:
         return []
-    wait = max(step.tool.backoff * 2 ** host.history.timers.get(timer, 0), step.wait_at_least)
+    wait = max(
+        step.tool.retry.first_after * 2 ** host.history.timers.get(timer, 0), step.wait_at_least
+    )
     until = host.journal.clock.now() + wait
-    tries = 1 + step.tool.retry
+    tries = 1 + step.tool.retry.times
     return [e.TimerSet(epoch=host.journal.epoch, name=timer, until=until, tries=tries)]
 
 

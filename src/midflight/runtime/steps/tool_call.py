@@ -42,7 +42,7 @@ from midflight.runtime.steps.bounds import (
     in_thread,
     in_time,
 )
-from midflight.tools.base import NotDone, Tool
+from midflight.tools.declaration import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
 from midflight.tools.progress import Ear, listening, stop_listening
 from midflight.tools.supervised import limit

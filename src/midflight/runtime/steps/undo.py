@@ -37,7 +37,8 @@ from midflight.runtime.steps.step_recovery import (
     may_arrive_for,
 )
 from midflight.runtime.steps.tool_call import Call
-from midflight.tools.base import ChangedSince, Done, EffectRecord, NotDone, Tool, find_tool
+from midflight.tools.declaration import ChangedSince, Done, NotDone, Tool, find_tool
+from midflight.tools.options import EffectRecord
 
 TRIES: Final = 3
 PAUSE_S: Final = 0.2
@@ -71,7 +72,7 @@ def _wanted(state: RunState, effect: Attempt) -> bool:
 def _skipped(state: RunState, effect: Attempt) -> bool:
     """Return whether an effect is not undone now.
 
-    An effect with ``release_always`` is undone at every end; the others only when a person cancels
+    An effect with ``always_undo`` is undone at every end; the others only when a person cancels
     and does not hurry.
     """
     if effect.release_always:
@@ -216,7 +217,7 @@ async def _cancel_child(host: Host, effect: Attempt) -> Undoing:
 async def _touched(host: Host, effect: Attempt) -> str:
     """Return the reason why an effect must be left alone, or nothing."""
     tool = None if effect.child else find_tool(_started(host, effect).tool)
-    if tool is None or tool.undo is None or tool.leaves is None:
+    if tool is None or tool.undo is None or tool.fingerprint is None:
         return ""
     why = ""
     for attempt in range(1, TRIES + 1):

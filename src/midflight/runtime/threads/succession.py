@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
+from midflight.agents import Agent
 from midflight.conversation import REPORT
 from midflight.errors import JournalNotFound
 from midflight.inputs import Ids
@@ -16,7 +17,6 @@ from midflight.kernel.phases import Mode
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, Said, ThreadState
-from midflight.run import Agent
 from midflight.runtime import values
 from midflight.runtime.foreign import text
 from midflight.runtime.host import Host

@@ -39,7 +39,7 @@ from midflight.runtime.steps.tool_call import GRACE_S, Call
 from midflight.runtime.threads.recollection import spoken
 from midflight.runtime.threads.succession import drafted, finder, thread_of
 from midflight.stores.protocol import RUN_PREFIX, Committed, Draft, Submit, View
-from midflight.tools.base import Tool
+from midflight.tools.declaration import Tool
 
 WORDS: Final = {
     INCORPORATE: "Noted. I take it into account in: {brief}",

@@ -10,8 +10,8 @@ import functools
 import inspect
 import math
 import string
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, Literal, TypeAlias, TypedDict, Unpack, overload
+from collections.abc import Callable
+from typing import Any, Final, Generic, Unpack, overload
 
 from msgspec import Struct
 from typing_extensions import ParamSpec, TypeVar
@@ -19,16 +19,25 @@ from typing_extensions import ParamSpec, TypeVar
 from midflight.errors import InvalidTool
 from midflight.kernel.phases import Effect
 from midflight.kernel.record import Usage
-from midflight.plain import HALVES
 from midflight.tools.names import alike, name_of, unwrapped
+from midflight.tools.options import (
+    NO_RETRY,
+    RUNS,
+    Approval,
+    EffectRecord,
+    Options,
+    Retry,
+    RunsIn,
+    as_approval,
+    as_retry,
+    check_options,
+)
 
 TIMEOUT_S: Final = 600.0
 KEY_TTL_S: Final = 24 * 3600.0  # how long a provider usually honours an idempotency key
 STALL_S: Final = 60.0
 STOPS_S: Final = 30.0  # to end in after it was told to: then a tool is left behind
 SETTLES_S: Final = 60.0  # a provider, and what stands before it, has given a request up by then
-BACKOFF_S: Final = 0.5  # before the second try, and twice as long before each one after it
-RUNS: Final = ("async", "thread", "process")
 
 P = ParamSpec("P", default=...)
 T = TypeVar("T", default=Any)
@@ -62,19 +71,6 @@ class Unclear(Struct, frozen=True):
     why: str = ""
 
 
-class EffectRecord(Struct, frozen=True):
-    """The attempt that an undo or a check is for, as it is given to them.
-
-    ``left`` is the fingerprint of what the effect left behind, where the tool says so.
-    """
-
-    key: str
-    args: list[Any]
-    kwargs: dict[str, Any]
-    result: Any = None
-    left: str = ""
-
-
 class Tool(Struct, Generic[P, T], frozen=True, kw_only=True):
     """A function with what must be known to interrupt it safely.
 
@@ -84,21 +80,19 @@ class Tool(Struct, Generic[P, T], frozen=True, kw_only=True):
     name: str
     function: Callable[P, T]
     effect: Effect = Effect.ONCE
-    noun: str = ""
-    label: str | Callable[..., str] = ""
+    label: str = ""
+    describe: str | Callable[..., str] = ""
     undo: Callable[[EffectRecord], Any] | None = None
     check: Callable[[EffectRecord], Any] | None = None
-    leaves: Callable[[EffectRecord], Any] | None = None
+    fingerprint: Callable[[EffectRecord], Any] | None = None
     irreversible: bool = False
-    approval: bool | str = False
-    approve_within: float | None = None
-    hold: float = 0.0
-    release_always: bool = False
-    runs: str = "async"
+    approval: Approval | None = None
+    undo_window: float = 0.0
+    always_undo: bool = False
+    runs: RunsIn = "async"
     timeout: float = TIMEOUT_S
-    retry: int = 0
-    backoff: float = BACKOFF_S
-    fresh: float | None = None
+    retry: Retry = NO_RETRY
+    max_age: float | None = None
     relies_on: tuple[str, ...] = ()
     outside: bool = False
     untrusted: bool = False
@@ -119,42 +113,6 @@ class Tool(Struct, Generic[P, T], frozen=True, kw_only=True):
 REGISTRY: Final[dict[str, Tool]] = {}
 
 
-EffectName: TypeAlias = Literal["read", "write", "once", "model"]
-RunsIn: TypeAlias = Literal["async", "thread", "process"]
-
-
-class Options(TypedDict, total=False):
-    """The options of ``@tool``, which explains them."""
-
-    effect: EffectName | Effect
-    name: str
-    noun: str
-    label: str | Callable[..., str]
-    undo: Callable[[EffectRecord], Any] | None
-    check: Callable[[EffectRecord], Any] | None
-    leaves: Callable[[EffectRecord], Any] | None
-    irreversible: bool
-    approval: bool | str
-    approve_within: float | None
-    hold: float
-    release_always: bool
-    runs: RunsIn
-    timeout: float
-    retry: int
-    backoff: float
-    fresh: float | None
-    relies_on: Sequence[str]
-    outside: bool
-    untrusted: bool
-    key_ttl: float
-    settles_within: float
-    stops_within: float
-    stall: float
-    reserves: Callable[..., Usage] | None
-    description: str
-    schema: dict[str, Any] | None
-
-
 @overload
 def tool(function: Callable[P, T], /) -> Tool[P, T]: ...
 
@@ -169,17 +127,17 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Option
     ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key), ``once``, or
     ``model``: a read that costs, and is on record before it begins. ``reserves`` is called with the
     arguments and says what a call may spend; until it ends that counts as spent.
-    ``noun`` is what people call such effects, and ``label`` one of them: a template such as
+    ``label`` is what people call such effects, and ``describe`` one of them: a template such as
     ``"mail to {to}"`` over the names of the arguments, or a function of the same arguments. Without
-    it the noun and the first argument that is a text stand for it. Secrets are shown as dots.
-    ``undo`` and ``check`` are called with an ``EffectRecord``; so is ``leaves``, right after the
-    effect and again before its undo: if what it returns has changed, others were there and nothing
-    is touched. ``irreversible`` asks for approval unless ``approval=False``;
-    ``approval="the rule"`` shows the rule, and asks again when it has changed; what nobody approves
-    within ``approve_within`` seconds is not done. ``hold`` waits that many seconds first,
-    while a cancel still wins. ``release_always`` undoes it at every end: locks, sessions. ``runs``
-    is ``"async"``, ``"thread"`` or ``"process"``. A parameter called ``idempotency_key`` gets the
-    attempt's key, which the provider honours for ``key_ttl`` seconds.
+    it the label and the first argument that is a text stand for it. Secrets are shown as dots.
+    ``undo`` and ``check`` are called with an ``EffectRecord``; so is ``fingerprint``, right after
+    the effect and again before its undo: if what it returns has changed, others were there and
+    nothing is touched. ``irreversible`` asks for approval unless ``approval=False``;
+    ``approval="the rule"`` shows the rule, and asks again when it has changed;
+    ``approval=Approval(within=600)`` gives people ten minutes. ``undo_window`` waits that many
+    seconds before the effect begins, while a cancel still wins. ``always_undo`` undoes it at every
+    end: locks, sessions. ``runs`` is ``"async"``, ``"thread"`` or ``"process"``. A parameter called
+    ``idempotency_key`` gets the attempt's key, which the provider honours for ``key_ttl`` seconds.
 
     What an attempt has sent may still arrive after it was aborted, has failed or died. A ``check``
     that says *not done* is believed ``settles_within`` seconds after that, and asked again then.
@@ -187,9 +145,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Option
     told to end has ``stops_within`` seconds for that; then it is left behind, and its outcome is
     unknown.
 
-    What failed is tried again ``retry`` times, after ``backoff`` seconds and then twice as many
-    each time. An error with ``retryable = False`` is not; one with ``retry_after`` is, no earlier.
-    A ``read`` older than ``fresh`` seconds is repeated when the function is entered again.
+    What failed is tried again ``retry`` times; ``retry=Retry(3, first_after=2.0)`` also says how
+    long the first wait is, which doubles each time. An error with ``retryable = False`` is
+    not; one with ``retry_after`` is, no earlier.
+    A ``read`` older than ``max_age`` seconds is repeated when the function is entered again.
     ``relies_on`` names guards that are checked just before. After ``stall`` seconds without a word
     the step is shown as stalled.
 
@@ -207,11 +166,12 @@ def declared(function: Callable[P, T], **options: Unpack[Options]) -> Tool[P, T]
     """Return a tool that is not registered, for a function that is made at run time."""
     given: dict[str, Any] = {**options}
     given["name"] = given.get("name") or name_of(function)
-    _check_options(function, given)
+    check_options(function, given)
     given["effect"] = Effect(given.get("effect", Effect.ONCE))
     given["relies_on"] = tuple(given.get("relies_on", ()))
     given["runs"] = given.get("runs") or runs_of(function)
-    given.setdefault("approval", given.get("irreversible", False))
+    given["approval"] = as_approval(given.get("approval", given.get("irreversible", False)))
+    given["retry"] = as_retry(given.get("retry", 0))
     given.setdefault("untrusted", given.get("outside", False))
     wants_key = "idempotency_key" in inspect.signature(function).parameters
     made = Tool(function=function, wants_key=wants_key, **given)
@@ -219,56 +179,7 @@ def declared(function: Callable[P, T], **options: Unpack[Options]) -> Tool[P, T]
     return made
 
 
-def _check_options(function: object, given: dict[str, Any]) -> None:
-    """Raise for options of a wrong name or type, before a tool is made with them."""
-    unknown = sorted(given.keys() - Options.__annotations__.keys())
-    functions = ("undo", "check", "leaves", "reserves")
-    texts = ("name", "noun", "runs", "description")
-    numbers = (
-        "hold", "timeout", "retry", "backoff", "fresh", "key_ttl", "stall", "approve_within",
-        "settles_within", "stops_within",
-    )  # fmt: skip
-    problems = [
-        *(f"@tool has no option {name}=" for name in unknown),
-        *(["@tool has to stand above a function"] if not callable(function) else []),
-        *(f"{name}= has to be a function" for name in functions if not _is(given, name, Callable)),
-        *(f"{name}= has to be a number" for name in numbers if not _is_number(given, name)),
-        *(
-            f"{name}= has to be text that can be stored"
-            for name in texts
-            if not _is_text(given, name)
-        ),
-    ]
-    problems += [
-        f"{name}= has to be True or False"
-        for name in ("outside", "untrusted")
-        if not isinstance(given.get(name, False), bool)
-    ]
-    label = given.get("label", "")
-    if not (isinstance(label, str) or callable(label)):
-        problems.append("label= has to be a template or a function")
-    if given.get("effect", Effect.ONCE) not in list(Effect):
-        problems.append(f"effect= has to be one of {', '.join(Effect)}")
-    if problems:
-        raise InvalidTool(str(given["name"]), problems[0])
-
-
-def _is(given: dict[str, Any], name: str, kind: Any) -> bool:
-    value = given.get(name)
-    return value is None or (isinstance(value, kind) and not isinstance(value, bool))
-
-
-def _is_number(given: dict[str, Any], name: str) -> bool:
-    """Return whether an option is a finite number: a journal holds no NaN or Infinity."""
-    return _is(given, name, int | float) and math.isfinite(given.get(name) or 0)
-
-
-def _is_text(given: dict[str, Any], name: str) -> bool:
-    text = given.get(name, "")
-    return isinstance(text, str) and HALVES.search(text) is None and "\0" not in text
-
-
-def runs_of(function: Callable[..., Any]) -> str:
+def runs_of(function: Callable[..., Any]) -> RunsIn:
     """Return ``"async"`` for what can be seen to be async, and ``"thread"`` for everything else.
 
     A lambda that calls an async function cannot: it runs in a thread, and what it returns is
@@ -329,49 +240,49 @@ def _who(function: Callable[..., Any]) -> tuple[str, Any]:
 def _validate(declared: Tool) -> None:
     problems = {
         "retry= on a `once` tool needs check=, or a retry could do it twice": (
-            declared.retry > 0 and declared.effect is Effect.ONCE and declared.check is None
+            declared.retry.times > 0 and declared.effect is Effect.ONCE and declared.check is None
         ),
         f"runs= has to be one of {', '.join(RUNS)}": declared.runs not in RUNS,
         "timeout= must be more than zero": declared.timeout <= 0,
-        "hold= must not be negative": declared.hold < 0,
-        "hold= is not for a read, which changes nothing": declared.hold > 0
+        "undo_window= must not be negative": declared.undo_window < 0,
+        "undo_window= is not for a read, which changes nothing": declared.undo_window > 0
         and declared.effect is Effect.READ,
-        "retry= must not be negative": declared.retry < 0,
+        "retry= must not be negative": declared.retry.times < 0,
         "undo= is not for a read, which changes nothing": declared.effect is Effect.READ
         and declared.undo is not None,
         "irreversible= and undo= exclude each other": declared.irreversible
         and declared.undo is not None,
-        "fresh= is for reads only": declared.fresh is not None
+        "max_age= is for reads only": declared.max_age is not None
         and declared.effect is not Effect.READ,
-        "fresh=, key_ttl=, stall= and backoff= must not be negative": min(
-            declared.fresh or 0, declared.key_ttl, declared.stall, declared.backoff
+        "max_age=, key_ttl=, stall= and Retry(first_after=…) must not be negative": min(
+            declared.max_age or 0, declared.key_ttl, declared.stall, declared.retry.first_after
         )
         < 0,
         "settles_within= and stops_within= must not be negative, and must end": not all(
             0 <= seconds < math.inf for seconds in (declared.settles_within, declared.stops_within)
         ),
-        "approve_within= must be more than zero, and needs approval=": declared.approve_within
-        is not None
-        and not (declared.approval and declared.approve_within > 0),
-        "leaves= needs undo=": declared.leaves is not None and declared.undo is None,
-        "release_always= needs undo=": declared.release_always and declared.undo is None,
+        "Approval(within=…) must be more than zero": declared.approval is not None
+        and declared.approval.within is not None
+        and declared.approval.within <= 0,
+        "fingerprint= needs undo=": declared.fingerprint is not None and declared.undo is None,
+        "always_undo= needs undo=": declared.always_undo and declared.undo is None,
     }
     for problem, there in problems.items():
         if there:
             raise InvalidTool(declared.name, problem)
-    if isinstance(declared.label, str) and (unknown := _unknown_fields(declared)):
+    if isinstance(declared.describe, str) and (unknown := _unknown_fields(declared)):
         raise InvalidTool(declared.name, unknown)
 
 
 def _unknown_fields(declared: Tool) -> str:
-    """Say what is wrong with a label's template, if anything is."""
-    assert isinstance(declared.label, str)
+    """Say what is wrong with the template of ``describe``, if anything is."""
+    assert isinstance(declared.describe, str)
     try:
-        fields = [field for _, field, _, _ in string.Formatter().parse(declared.label)]
+        fields = [field for _, field, _, _ in string.Formatter().parse(declared.describe)]
     except ValueError as error:
-        return f"label= is no template: {error}"
+        return f"describe= is no template: {error}"
     parameters = inspect.signature(declared.function).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     names = (field.partition(".")[0].partition("[")[0] for field in fields if field is not None)
     unknown = [name for name in names if name not in parameters and not takes_any]
-    return f"label= names {unknown[0]!r}, which is no argument of it" if unknown else ""
+    return f"describe= names {unknown[0]!r}, which is no argument of it" if unknown else ""
