@@ -34,8 +34,8 @@ from engines.faults import audit, losing_workers, twice_in_the_middle
 from engines.fleet import Fleet, fleet
 from engines.hosts import RestateServer, restate_server
 from midflight.control import Control
+from midflight.control.remote import RemoteControl
 from midflight.engines.restate import RestateEngine
-from midflight.remote import RemoteControl
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Query
 from scenarios.ledger import SOCKET, witness

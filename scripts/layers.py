@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "a redirect that resumes lets go of the runs below, too",
-        "src/midflight/verbs/covering.py",
+        "src/midflight/control/descendants.py",
         "        case e.RedirectRequested(resume=True):",
         "        case e.RedirectRequested(resume=True) if False:",
         ("tests/scenarios/test_children.py",),
@@ -533,7 +533,7 @@ MUTANTS = (
     ),
     Mutant(
         "who forks a run holds it against a purge",
-        "src/midflight/verbs/starting.py",
+        "src/midflight/control/starts.py",
         "(run, new, on), decided",
         "(new, on), decided",
         ("tests/scenarios/test_fork.py",),

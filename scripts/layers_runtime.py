@@ -337,7 +337,7 @@ RUNTIME_MUTANTS = (
         KERNEL + "fold_effects.py",
         "        other.counted |= other.outcome is None\n",
         "        pass\n",
-        ("tests/sheets/test_sheets.py", "tests/scenarios/test_told_late.py"),
+        ("tests/view/test_run_book.py", "tests/scenarios/test_told_late.py"),
     ),
     Mutant(
         "crash: a repeat in doubt does not hide that a lost worker has done it",
@@ -362,17 +362,17 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "crash: what a lost worker has done is shown as done, whatever came of its repeat",
-        "src/midflight/sheets/steps.py",
+        "src/midflight/view/step_list.py",
         "        if not self._stands(entry, event):\n",
         "        if event.attempt != entry.attempt:\n",
-        ("tests/sheets/test_sheets.py",),
+        ("tests/view/test_run_book.py",),
     ),
     Mutant(
         "sheets: the step that would repeat an effect is the one that needs a person",
-        "src/midflight/sheets/steps.py",
+        "src/midflight/view/step_list.py",
         "        step = asking_step(event)\n",
         '        step = ""\n',
-        ("tests/sheets/test_sheets.py",),
+        ("tests/view/test_run_book.py",),
     ),
     Mutant(
         "crash: a driver counts as living until its process tools are dead",
@@ -504,8 +504,8 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "forks: a run that has lost what it took over is not forked",
-        "src/midflight/verbs/starting.py",
-        "        await check_line(self.store, old)\n",
+        "src/midflight/control/starts.py",
+        "        await check_line(self.record.store, old)\n",
         "",
         ("tests/scenarios/test_fork_orphaned.py",),
     ),

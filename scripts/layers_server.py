@@ -92,7 +92,7 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "keys: a message is known by its sender's key only",
-        "src/midflight/verbs/turns.py",
+        "src/midflight/control/turns.py",
         "if key_of(message) not in talk.keys)",
         "if message.key not in {key for _, _, key in talk.keys})",
         (ATTACKS + "test_keys.py",),
@@ -260,9 +260,9 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "audit: a verb that appends nothing is recorded",
-        "src/midflight/verbs/auditing.py",
-        "                    await _note(args, named, verb, _outcome(error), why=reason(error))",
-        "                    pass",
+        "src/midflight/control/audit_trail.py",
+        "            await _note(control, verb, target, who, _outcome(error), why=reason(error))",
+        "            pass",
         AUDIT,
     ),
     Mutant(

@@ -157,14 +157,14 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: only who may steer redirects by a message",
-        "src/midflight/verbs/messages.py",
+        "src/midflight/control/messages.py",
         '(stop_word(text), new_course(text)) if steers else ("", "")',
         "(stop_word(text) if steers else '', new_course(text))",
         (TURNED + "who_may_only_look_redirects_nothing",),
     ),
     Mutant(
         "talk: a message that has redirected is not read as well",
-        "src/midflight/verbs/messages.py",
+        "src/midflight/control/messages.py",
         "        e.MessagesTaken(run=run, upto=sent.position, messages=(sent.position,)),\n",
         "",
         (TURNED + "the_run_in_front_is_redirected_in_the_senders_name_and_no_triage_is_asked",),

@@ -73,7 +73,7 @@ TERMINAL_MUTANTS = (
     ),
     Mutant(
         "terminal: what is approved hides nothing",
-        "src/midflight/sheets/exact.py",
+        "src/midflight/view/exact_text.py",
         "    return unicodedata.category(char) in HIDDEN or ord(char) in BLANK",
         "    return False",
         ("tests/attacks/test_whole_approvals.py",),

@@ -65,7 +65,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "midflight.tools.http": ("Http",),
     "midflight.tools.sql": ("SqlReader",),
     "midflight.tools.mcp": ("McpServer",),
-    "midflight.remote": (),
+    "midflight.control.remote": (),
     "midflight.telemetry": (),
     "midflight.server.app": ("create_app",),
     "midflight.server.access": ("Access",),

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from midflight.agents import Agent, agent
     from midflight.client import Client, open  # noqa: A004 - always written midflight.open
+    from midflight.connection import connect
+    from midflight.control.ack import Ack
     from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
     from midflight.errors import (
         MidflightError,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from midflight.handles import QuestionHandle, RunHandle, ThreadHandle
     from midflight.kernel.phases import Phase, Role
     from midflight.kernel.record import Actor, Limits, Usage
-    from midflight.remote.connecting import connect
     from midflight.run import Answer, ApprovalAnswer, Child, Redirected, Run, Step
     from midflight.stores.factory import open_store
     from midflight.stores.protocol import Store
@@ -36,10 +37,9 @@ if TYPE_CHECKING:
     from midflight.tools.options import Approval, EffectRecord, Retry
     from midflight.tools.progress import emit, spend
     from midflight.tools.secret import Secret
-    from midflight.verbs.covering import Ack
 
 _PLACES: Final = {
-    "Ack": "midflight.verbs.covering",
+    "Ack": "midflight.control.ack",
     "Age": "midflight.guards",
     "Agent": "midflight.agents",
     "Answer": "midflight.run",
@@ -81,7 +81,7 @@ _PLACES: Final = {
     "Usage": "midflight.kernel.record",
     "Actor": "midflight.kernel.record",
     "agent": "midflight.agents",
-    "connect": "midflight.remote.connecting",
+    "connect": "midflight.connection",
     "emit": "midflight.tools.progress",
     "open": "midflight.client",
     "open_store": "midflight.stores.factory",

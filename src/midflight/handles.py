@@ -12,6 +12,9 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias
 import msgspec
 from typing_extensions import TypeVar
 
+from midflight.control.ack import Ack
+from midflight.control.todos import TodoOffer
+from midflight.control.transcript import Line
 from midflight.conversation import Action
 from midflight.errors import InvalidRequest
 from midflight.kernel.decide import Switch
@@ -26,9 +29,6 @@ from midflight.kernel.thread import Todo
 from midflight.overriding import override
 from midflight.stores.lookup import Journals, question_at
 from midflight.stores.protocol import Delta, Query, Row
-from midflight.verbs.covering import Ack
-from midflight.verbs.todos import TodoOffer
-from midflight.verbs.transcript import Line
 
 T = TypeVar("T", default=Any)
 

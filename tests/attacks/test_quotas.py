@@ -11,21 +11,21 @@ from msgspec.structs import replace
 
 from midflight.agents import agent
 from midflight.control import Control
+from midflight.control.remote.remote_control import RemoteControl
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor, Recorded
-from midflight.remote.control import RemoteControl
 from midflight.run import Run
 from midflight.server.live import Live
 from midflight.server.live_index import Index
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter, Quotas
 from midflight.server.streaming import Pace, Streams
-from midflight.sheets import RunBook
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Query, Row
 from midflight.stores.watch.subscription import READ_FIRST, weight
+from midflight.view import RunBook
 from scenarios.conftest import Open
 from server.house import PATIENT, opened
 

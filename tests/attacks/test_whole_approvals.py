@@ -28,11 +28,11 @@ from midflight.kernel.events import QuestionOpened
 from midflight.kernel.state import RunState
 from midflight.runtime.steps import preconditions
 from midflight.server.agui_state import open_interrupts
-from midflight.sheets import RunBook, ThreadBook
-from midflight.sheets.answers import all_facts
-from midflight.sheets.view import asked as as_asked
 from midflight.terminal import looks
 from midflight.tui.card import facts_shown
+from midflight.view import RunBook, ThreadBook
+from midflight.view.question_form import all_facts
+from midflight.view.run_fields import asked as as_asked
 from midflight.voice.answers import Fitting, agrees
 from midflight.voice.asking import is_read_out, spoken
 from midflight.voice.utterance import Question

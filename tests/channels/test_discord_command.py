@@ -20,8 +20,8 @@ from channels.conftest import ANN
 from channels.person import Person
 from channels.stand_in import TOKEN, StandIn
 from midflight.cli.main import main
+from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Role
-from midflight.remote import RemoteControl
 from midflight.server.keyring import Keyring
 from midflight.stores.factory import open_store
 from midflight.stores.protocol import Query

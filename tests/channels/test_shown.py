@@ -17,12 +17,13 @@ from midflight.channels.discord_shapes import modal_of, pieces, view_of
 from midflight.channels.gathering import Reply, answer, together
 from midflight.channels.ledger import Ledger, Memory
 from midflight.channels.people import People, Person, shown
-from midflight.channels.render import HEADS, SYMBOLS
+from midflight.channels.render import SYMBOLS
 from midflight.channels.shapes import Action, Button, Field, Form, Menu, Post, mark
 from midflight.channels.splitting import split
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Phase, Role
 from midflight.terminal.visible import visible
+from midflight.view.control_bar import PHASE_WORDS
 
 TICKS = "```"
 LINES = st.sampled_from([
@@ -86,7 +87,7 @@ def test_a_line_without_spaces_is_cut_and_nothing_of_it_is_lost() -> None:
 
 def test_no_two_states_of_a_run_look_alike() -> None:
     assert len({SYMBOLS[phase] for phase in Phase}) == len(Phase)
-    assert len({HEADS[phase] for phase in Phase}) == len(Phase)
+    assert len({PHASE_WORDS[phase] for phase in Phase}) == len(Phase)
 
 
 def test_posts_that_wait_are_shown_together_in_order_and_their_buttons_stay() -> None:

@@ -11,11 +11,12 @@ import sys
 import tempfile
 from importlib import import_module
 
-from midflight.cli.main import COMMANDS, main
+from midflight.cli.command_table import COMMANDS
+from midflight.cli.main import main
 
 for module in {place.module for place in COMMANDS.values()} - {"tui"}:
     import_module(f"midflight.cli.{module}")
-for module in ("cli.lazily", "remote", "server.keyring", "stores.sqlite"):
+for module in ("cli.lazily", "control.remote", "server.keyring", "stores.sqlite"):
     import_module(f"midflight.{module}")
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cli.scene import Scene
+from midflight.cli.command_table import COMMANDS
 from midflight.cli.lazily import imported
-from midflight.cli.main import COMMANDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -21,7 +21,7 @@ from midflight.cli.following import Follower, Lines, Picture
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import Recorded
-from midflight.sheets import RunBook, StepSheet, ThreadBook
+from midflight.view import RunBook, StepSheet, ThreadBook
 from scenarios.stories import environment
 
 AGENT = """

@@ -14,7 +14,7 @@ from midflight.errors import NeedsPerson
 from midflight.kernel import events as e
 from midflight.kernel.identities import SETTLE
 from midflight.kernel.phases import Outcome
-from midflight.sheets import RunBook, ThreadBook
+from midflight.view import RunBook, ThreadBook
 
 NOTICE = "Order: " + "it may still arrive, or what it waits for may. " * 9
 

@@ -12,7 +12,7 @@ from cli.scene import Scene
 from cli.terminal import Terminal
 from kernel.journals import running
 from midflight.cli.following import Follower, Lines, Picture
-from midflight.sheets import RunBook, ThreadBook
+from midflight.view import RunBook, ThreadBook
 
 LONG = "a long reason " * 40
 SCHEMA = {

@@ -15,8 +15,8 @@ import anyio
 from engines import fleet_world
 from engines.fleet import PATHS, Fleet
 from midflight.control import Control
+from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Role
-from midflight.remote import RemoteControl
 from midflight.server.keyring import Keyring
 from midflight.stores.protocol import Delta
 

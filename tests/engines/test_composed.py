@@ -15,9 +15,9 @@ from engines.conftest import ON_RESTATE
 from engines.fleet import PATHS
 from engines.hosts import RestateServer
 from engines.link import linked, to_port
+from midflight.control.remote import RemoteControl
 from midflight.engines.restate_place import SERVICE
 from midflight.kernel.phases import Role
-from midflight.remote import RemoteControl
 from midflight.server.keyring import Keyring
 from ports import free_port
 

@@ -19,8 +19,8 @@ from engines import fleet_world
 from engines.conftest import ON_RESTATE, Hired
 from engines.elsewhere import read_out, serving
 from engines.fleet import PATHS
+from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Phase
-from midflight.remote import RemoteControl
 from server.viewer import Viewer
 
 pytestmark = ON_RESTATE

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
-from midflight.sheets.shapes import WORDS
+from midflight.view.data import WORDS
 from page import scenes
 from page.conftest import Look
 from page.glass import Glass

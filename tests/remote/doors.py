@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 from midflight.agents import Agent
 from midflight.control import Control
+from midflight.control.any_control import AnyControl
+from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.remote import RemoteControl
-from midflight.remote.control import AnyControl
 from server.house import opened
 
 DOORS = ("here", "over HTTP")

@@ -9,6 +9,7 @@ import anyio
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
+from midflight.control.ack import Ack
 from midflight.conversation import Action, Choice, TriageView
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
@@ -16,7 +17,6 @@ from midflight.kernel.record import Actor
 from midflight.kernel.thread import MessageSent, MessageTriaged, Said, ThreadState
 from midflight.run import Run
 from midflight.stores.protocol import Query, Row
-from midflight.verbs.covering import Ack
 from scenarios.company import events
 from scenarios.stage import Stage
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.control.ack import Ack
 from midflight.errors import JournalNotFound
 from midflight.kernel.state import Delivery
 from midflight.run import Run
 from midflight.stores.protocol import Query
-from midflight.verbs.covering import Ack
 from scenarios.chat import ANN, Model, clerk, until_chosen, until_thread
 from scenarios.conftest import Open
 from scenarios.stage import Stage

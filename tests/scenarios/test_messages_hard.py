@@ -14,6 +14,7 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
+from midflight.control.ack import Ack
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.front import open_messages
@@ -23,7 +24,6 @@ from midflight.kernel.thread import MessageTriaged, ThreadState, TodoTaken
 from midflight.run import Run
 from midflight.stores.protocol import Committed, Store, Submit
 from midflight.stores.sqlite import SqliteStore
-from midflight.verbs.covering import Ack
 from scenarios.chat import (
     ANN,
     VIC,

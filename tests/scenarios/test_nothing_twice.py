@@ -15,11 +15,11 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.state import Question, RunState
 from midflight.run import Run, Step
-from midflight.sheets import RunBook
-from midflight.sheets.shapes import StepSheet
 from midflight.tools.declaration import tool
 from midflight.tools.options import EffectName, EffectRecord
 from midflight.tools.secret import Secret
+from midflight.view import RunBook
+from midflight.view.data import StepSheet
 from scenarios.conftest import Live, Open
 from scenarios.rests import asked, events_of, times_asked
 from scenarios.stage import Stage

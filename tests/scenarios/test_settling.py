@@ -16,9 +16,9 @@ from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.run import Run
-from midflight.sheets.run import RunBook
 from midflight.tools.declaration import SETTLES_S, Done, NotDone, Tool, tool
 from midflight.tools.options import EffectRecord, Retry
+from midflight.view.run_book import RunBook
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 

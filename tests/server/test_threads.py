@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from midflight.control import Control
+from midflight.control.ack import Ack
 from midflight.kernel.phases import Phase, Role
-from midflight.verbs.covering import Ack
 from scenarios.chat import Model, clerk, until_chosen, until_runs
 from scenarios.conftest import Open
 from scenarios.stage import Stage

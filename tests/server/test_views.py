@@ -22,12 +22,12 @@ from midflight.overriding import override
 from midflight.run import Run
 from midflight.server.live import Live, Lives
 from midflight.server.streaming import Pace
-from midflight.sheets import RunBook, RunSheet
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import PAGE
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
+from midflight.view import RunBook, RunSheet
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 from server.house import House, opened

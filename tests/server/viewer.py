@@ -9,7 +9,7 @@ from typing import Any
 
 from midflight.overriding import override
 from server.reader import Reader
-from sheets.patching import patched
+from view.patching import patched
 
 
 class Viewer(Reader):

@@ -17,10 +17,10 @@ from midflight.server.agui_state import snapshot
 from midflight.server.live import Live, Lives
 from midflight.server.live_index import Index
 from midflight.server.views import view_of
-from midflight.sheets import RunBook, RunSheet
-from midflight.sheets.figures import elapsed
 from midflight.stores.protocol import Store
 from midflight.terminal import looks
+from midflight.view import RunBook, RunSheet
+from midflight.view.amounts import elapsed
 from stores.runs import RUN, claim, drive, open_thread, pause, read_all, run_state, start, started
 
 pytestmark = pytest.mark.anyio

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec import Raw
 from msgspec.structs import replace
 
 from kernel.journals import Run
+from midflight.kernel.events import QuestionOpened
 from midflight.kernel.limits import Meter
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits
-from midflight.sheets import WORDS, RunBook, RunSheet
-from midflight.sheets.shapes import Asked, Background
 from midflight.terminal import looks
+from midflight.view import WORDS, RunBook, RunSheet, control_bar
+from midflight.view.data import Asked, Background
+from midflight.view.run_fields import asked as view_of_question
 
 
 def a_sheet(limits: Limits | None = None, **fields: Any) -> RunSheet:
@@ -26,7 +27,8 @@ def a_sheet(limits: Limits | None = None, **fields: Any) -> RunSheet:
 
 
 def asked(message: str, kind: str = "cap") -> list[Asked]:
-    return [Asked(7, kind, message, Raw(b"null"))]
+    opened = QuestionOpened(epoch=1, kind=kind, message=message)
+    return [view_of_question(7, opened)]
 
 
 def test_no_two_phases_share_a_sign_or_a_word() -> None:
@@ -59,12 +61,14 @@ def test_no_two_states_of_a_step_share_a_sign() -> None:
     ],
 )
 def test_who_writes_is_told_when_it_is_read(phase: Phase, reads: bool, says: str) -> None:
-    assert looks.read_when(a_sheet(phase=phase, reads_messages=reads), converses=False) == says
+    assert (
+        control_bar.read_when(a_sheet(phase=phase, reads_messages=reads), converses=False) == says
+    )
 
 
 def test_who_writes_where_an_agent_converses_starts_the_next_run_after_its_end() -> None:
     sheet = a_sheet(phase=Phase.DONE, reads_messages=True)
-    assert looks.read_when(sheet, converses=True) == "starts the next run"
+    assert control_bar.read_when(sheet, converses=True) == "starts the next run"
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from midflight.control.transcript import CUT, UNHEARD, Line
 from midflight.terminal import talk
-from midflight.verbs.transcript import CUT, UNHEARD, Line
 
 
 @pytest.mark.parametrize(
@@ -13,9 +13,9 @@ from midflight.verbs.transcript import CUT, UNHEARD, Line
     [
         (Line(3, 0.0, "said: text", "The sales were"), "agent"),
         (Line(3, 0.0, "said: text", "The sales were", status=CUT), "agent, cut short"),
-        (Line(4, 0.0, "said: partial", "The sales were 7"), "partial"),
+        (Line(4, 0.0, "said: partial", "The sales were 7", said="partial"), "partial"),
         (
-            Line(4, 0.0, "said: partial", "The sales were 7", status=UNHEARD),
+            Line(4, 0.0, "said: partial", "The sales were 7", status=UNHEARD, said="partial"),
             "partial, not all of it heard",
         ),
     ],

@@ -11,9 +11,9 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
+from midflight.control.remote import RemoteControl
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor, Limits
-from midflight.remote import RemoteControl
 from midflight.run import Run
 from midflight.stores.protocol import Query, Row
 from midflight.tools.declaration import tool

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from kernel.journals import Run, running
 from midflight.kernel import events as e
-from midflight.sheets import RunBook
-from midflight.sheets.shapes import Background
 from midflight.tui import pictures
 from midflight.tui.theme import DARK, tones
+from midflight.view import RunBook
+from midflight.view.data import Background
 
 
 def test_a_run_in_the_background_that_was_deleted_is_drawn_as_that() -> None:

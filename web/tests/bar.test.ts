@@ -9,7 +9,7 @@ import { offer, run, thread } from "./given";
 
 const seen = (more: Partial<Seen> = {}): Seen => ({ connection: "live", now: 160, operator: false, ...more });
 const labels = (given: Partial<RunSheet>, more: Partial<Seen> = {}): string[] => barOf(run(given), seen(more)).slots.map((slot) => slot.label);
-const asks = { question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: 1000, answerers: [], facts: [] };
+const asks = { question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: 1000, answerers: [], facts: [], cap: "", why: "" };
 
 describe("the three slots", () => {
   it("keep their order in every state of a run that lives", () => {
@@ -46,7 +46,7 @@ describe("the three slots", () => {
 
   it("bring a parked run back through its to-do", () => {
     const todo = { todo: 12, kind: "parked", text: "", note: "Plan: …", run: "r-1", message: 0, now: "Comes back now", remove: "" };
-    const bar = barOf(run({ phase: "paused", holds: ["parked"], status: "parked until the cake is found" }), seen({ thread: thread({ todos: [todo] }) }));
+    const bar = barOf(run({ phase: "paused", holds: ["parked"], parked_for: "until the cake is found" }), seen({ thread: thread({ todos: [todo] }) }));
 
     expect(bar).toMatchObject({ word: "Parked", detail: "until the cake is found" });
     expect(bar.slots[0]).toMatchObject({ label: "Bring back", consequence: "Comes back now", act: { do: "bring back", todo: 12 } });
@@ -83,10 +83,10 @@ describe("the words of the state", () => {
     expect(said({})).toBe("Running: Check");
     expect(said({ phase: "pausing", holds: ["user"], in_flight: [flying] })).toBe("Pausing: finishing email");
     expect(said({ phase: "paused", holds: ["user"] })).toBe("Paused: Nothing is running or spending");
-    expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", message: "usd: the cap of 2 is reached." }] })).toBe("Paused at the cap: $0.42 spent");
-    expect(said({ phase: "paused", holds: ["cap"], meters: [{ name: "steps", used: 3, cap: 3 }], questions: [{ ...asks, kind: "cap", message: "steps: the cap of 3 is reached." }] })).toBe("Paused at the cap: 3 of 3 steps used");
-    expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", message: "repeats: it goes in circles (twice), also after it was told." }] })).toBe(
-      "Paused at the cap: It goes in circles (twice), also after it was told.",
+    expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", cap: "usd", why: "the cap of 2 is reached" }] })).toBe("Paused at the cap: $0.42 spent");
+    expect(said({ phase: "paused", holds: ["cap"], meters: [{ name: "steps", used: 3, cap: 3 }], questions: [{ ...asks, kind: "cap", cap: "steps", why: "the cap of 3 is reached" }] })).toBe("Paused at the cap: 3 of 3 steps used");
+    expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", cap: "repeats", why: "it goes in circles (twice), also after it was told" }] })).toBe(
+      "Paused at the cap: It goes in circles (twice), also after it was told",
     );
     expect(said({ phase: "waiting", questions: [asks] })).toBe("Waiting for you: Who?");
     const receipt = { ...run().receipt, lines: [line("undone"), line("to be undone")] };
@@ -156,7 +156,7 @@ describe("after the end", () => {
   });
 
   it("names the step that failed and its cause", () => {
-    const failed = run({ phase: "failed", error: "StepFailed: step 'Pay' failed: no sign-in", fork_from: { position: 8, number: 2, name: "Pay" } });
+    const failed = run({ phase: "failed", error: "StepFailed: step 'Pay' failed: no sign-in", cause: "no sign-in", fork_from: { position: 8, number: 2, name: "Pay" } });
 
     expect(barOf(failed, seen())).toMatchObject({ word: "Failed at step 2", detail: "no sign-in" });
     expect(barOf(failed, seen()).slots.map((slot) => slot.label)).toEqual(["Try again", "Redirect", "Close"]);

@@ -23,11 +23,12 @@ export const run = (more: Partial<RunSheet> = {}): RunSheet => ({
   in_flight: [], children: {}, notices: [], error: "", preview: Object.fromEntries(VERBS.map((verb) => [verb, offer(verb)])),
   receipt: { run: "r-1", phase: "running", lines: [], saved: [], inherited: [] }, moving_since: 140,
   steps: [step("Read"), step("Check", { status: "running" }), queued("Hold")], done: 1, changes: [], marks: [], spend: [], background: [],
-  result: "", ended_at: null, ended_by: "", failed_step: "", fork_from: null, undriven_since: null, reads_messages: true, ...more,
+  result: "", ended_at: null, ended_by: "", failed_step: "", fork_from: null, undriven_since: null, reads_messages: true,
+  parked_for: "", undoing: "", cause: "", ...more,
 });
 
 export const line = (position: number, kind: string, more: Partial<Line> = {}): Line => ({
-  position, at: position, kind, text: "", by: "", role: "", run: "", message: 0, choice: "", why: "", todo: 0, status: "", settled: 0, ...more,
+  position, at: position, kind, text: "", by: "", role: "", run: "", message: 0, choice: "", why: "", todo: 0, status: "", settled: 0, said: "", ...more,
 });
 
 export const thread = (more: Partial<ThreadSheet> = {}): ThreadSheet => ({

@@ -67,7 +67,7 @@ describe("under a message", () => {
 describe("the thread", () => {
   it("begins with the brief, unless a message said it, and keeps changes in their place", () => {
     const change = { at: 120, by: "ann", was: "Find a table", now: "Find a room", applied: true };
-    const given = thread({ lines: [line(4, "message", { at: 110, text: "Hello" }), line(5, "said: text", { at: 130, text: "Yes" })] });
+    const given = thread({ lines: [line(4, "message", { at: 110, text: "Hello" }), line(5, "said: text", { at: 130, text: "Yes", said: "text" })] });
 
     expect(itemsOf(given, run({ brief: "Find a room", changes: [change] })).map((item) => item.kind)).toEqual(["brief", "message", "change", "said"]);
     expect(itemsOf(thread({ lines: [line(4, "message", { text: "Find a table" })] }), run()).map((item) => item.kind)).toEqual(["message"]);

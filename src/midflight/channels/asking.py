@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from midflight.channels.shapes import Field
 from midflight.errors import InvalidRequest
-from midflight.sheets.answers import Pick, about, alternatives, labels_of, picks, written
+from midflight.view.question_form import Pick, about, alternatives, labels_of, picks, written
 
 FIELDS_MAX: Final = 5  # the forms of chats take no more
 WHOLE: Final = "answer"  # the one field of a form that takes the answer as it is

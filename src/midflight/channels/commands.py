@@ -14,7 +14,7 @@ from midflight.channels.shapes import Action, Button, Post, mark
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError
 from midflight.kernel.record import Actor
-from midflight.sheets.words import short
+from midflight.view.summaries import short
 
 SHOWN_MAX: Final = 5
 STEERING: Final = frozenset({"pause", "resume", "redirect", "cancel"})

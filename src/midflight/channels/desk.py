@@ -23,8 +23,8 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.record import Actor, taken_under
 from midflight.kernel.state import RunState
-from midflight.sheets.caps import raised_of, typed
-from midflight.sheets.words import short
+from midflight.view.cap_proposals import raised_of, typed
+from midflight.view.summaries import short
 
 AT_ONCE: Final = ("pause", "cancel")  # never refused for what has changed since
 DRAFTS_KEPT: Final = 256

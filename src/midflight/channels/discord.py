@@ -209,7 +209,7 @@ async def serve(
     client = Client(greet)
     try:
         await client.login(token)
-        for each in commands_for(client):
+        for each in commands_for(client.presses):
             client.tree.add_command(each)
         await client.tree.sync()
         async with Switchboard(

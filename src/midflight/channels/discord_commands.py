@@ -3,55 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import discord
 from discord import app_commands
 
-if TYPE_CHECKING:
-    from midflight.channels.discord import Client
+from midflight.channels.discord_presses import Presses
+from midflight.control.verbs import VERBS
 
 PLAIN = {
     "status": "What it is doing, and how far it is",
-    "pause": "Nothing further starts; resume keeps the context",
-    "resume": "Go on where it was",
-    "cancel": "Stop entirely: abort, undo what can be undone, save the rest here",
+    **{verb: VERBS[verb].help for verb in ("pause", "resume", "cancel")},
     "todos": "What is still to be done",
 }
 
 
-def commands_for(client: Client) -> Iterator[app_commands.Command[Any, Any, Any]]:
+def commands_for(presses: Presses) -> Iterator[app_commands.Command[Any, Any, Any]]:
     """Yield all slash commands, for a command tree."""
     for name, words in PLAIN.items():
-        yield app_commands.Command(name=name, description=words, callback=_plain(client, name))
+        yield app_commands.Command(name=name, description=words, callback=_plain(presses, name))
 
-    @app_commands.command(description="Wrong path: another brief, finished work is kept")
+    @app_commands.command(description=VERBS["redirect"].help)
     async def redirect(interaction: discord.Interaction, text: str) -> None:
-        await client.presses.take(interaction, f"/redirect {text}", {})
+        await presses.take(interaction, f"/redirect {text}", {})
 
-    @app_commands.command(description="Ask something without touching the work")
+    @app_commands.command(description=VERBS["ask_aside"].help)
     async def aside(interaction: discord.Interaction, question: str) -> None:
-        await client.presses.take(interaction, f"/aside {question}", {})
+        await presses.take(interaction, f"/aside {question}", {})
 
-    @app_commands.command(description="Operators only: halt at once, without undoing anything")
+    @app_commands.command(description=VERBS["kill"].help)
     @app_commands.describe(scope="all, agent:NAME or thread:ID; this conversation if left out")
     async def kill(interaction: discord.Interaction, scope: str = "", reason: str = "") -> None:
-        await client.presses.take(interaction, f"/kill {scope or '-'} {reason}", {})
+        await presses.take(interaction, f"/kill {scope or '-'} {reason}", {})
 
-    @app_commands.command(description="Operators only: let what was stopped move again")
+    @app_commands.command(description=VERBS["release"].help)
     @app_commands.describe(scope="all, agent:NAME or thread:ID; this conversation if left out")
     async def release(interaction: discord.Interaction, scope: str = "") -> None:
-        await client.presses.take(interaction, f"/release {scope or '-'}", {})
+        await presses.take(interaction, f"/release {scope or '-'}", {})
 
     @app_commands.command(name="continue", description="Go on here with a thread begun elsewhere")
     async def go_on(interaction: discord.Interaction, thread: str) -> None:
-        await client.presses.join(interaction, thread.strip())
+        await presses.join(interaction, thread.strip())
 
     yield from (redirect, aside, kill, release, go_on)
 
 
-def _plain(client: Client, name: str) -> Any:
+def _plain(presses: Presses, name: str) -> Any:
     async def callback(interaction: discord.Interaction) -> None:
-        await client.presses.take(interaction, f"/{name}", {})
+        await presses.take(interaction, f"/{name}", {})
 
     return callback

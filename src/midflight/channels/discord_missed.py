@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import aiohttp
 import discord
 
-from midflight.channels.discord_texts import heard_from
+from midflight.channels.discord_texts import Bot, heard_from
 from midflight.channels.ledger import Memory
 from midflight.channels.shapes import Post
-
-if TYPE_CHECKING:
-    from midflight.channels.discord import Client
 
 log: Final = logging.getLogger("midflight.channels")
 
@@ -26,7 +23,7 @@ TOO_MANY: Final = (
 )
 
 
-async def catch_up(client: Client, memory: Memory) -> None:
+async def catch_up(client: Bot, memory: Memory) -> None:
     """Take the messages that were missed in a chat, and changes to those that wait unread."""
     try:
         await _look(client, memory)
@@ -37,7 +34,7 @@ async def catch_up(client: Client, memory: Memory) -> None:
             raise
 
 
-async def _look(client: Client, memory: Memory) -> None:
+async def _look(client: Bot, memory: Memory) -> None:
     board, chat = client.board, memory.chat
     waiting = await board.waiting(chat) - {chat}  # a thread's first message is not in the thread
     known = [*memory.heard[-OVERLAP:], *waiting] or [memory.since]
@@ -59,7 +56,7 @@ async def _look(client: Client, memory: Memory) -> None:
         await board.say(chat, Post(TOO_MANY, f"away:{there[-1].id}"))
 
 
-async def _newest(client: Client, chat: int, after: int) -> list[discord.Message]:
+async def _newest(client: Bot, chat: int, after: int) -> list[discord.Message]:
     """Return the newest messages behind one, in the order in which they were written."""
     place = client.get_channel(chat) or await client.fetch_channel(chat)
     assert isinstance(place, discord.abc.Messageable)
@@ -67,7 +64,7 @@ async def _newest(client: Client, chat: int, after: int) -> list[discord.Message
     return [message async for message in behind][::-1]
 
 
-async def _compare(client: Client, message: discord.Message) -> None:
+async def _compare(client: Bot, message: discord.Message) -> None:
     assert client.user is not None
     if message.edited_at is not None:
         heard = await heard_from(message, client.user.id)
@@ -75,7 +72,7 @@ async def _compare(client: Client, message: discord.Message) -> None:
             await client.board.correct(str(message.channel.id), heard.id, heard.text)
 
 
-async def _hear(client: Client, memory: Memory, message: discord.Message) -> None:
+async def _hear(client: Bot, memory: Memory, message: discord.Message) -> None:
     if memory.mentions_only and client.user not in message.mentions:
         return
     await _with_roles(message)

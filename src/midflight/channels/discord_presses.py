@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import aiohttp
 import anyio
 import discord
 
 from midflight.channels.discord_shapes import filled, modal_of, pieces, straight, view_of
+from midflight.channels.discord_texts import Bot
 from midflight.channels.people import STRANGER
 from midflight.channels.shapes import Action, Form, Post
 from midflight.channels.switchboard import LATE_S
 from midflight.inputs import Clock
 from midflight.kernel.record import Actor
-
-if TYPE_CHECKING:
-    from midflight.channels.discord import Client
 
 log: Final = logging.getLogger("midflight.channels")
 
@@ -33,7 +31,7 @@ SEEN_MAX: Final = 1_024
 class Presses:
     """Takes what is pressed or commanded to the switchboard, and its answer back."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Bot, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._seen: dict[int, None] = {}

@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final, Protocol
 
 import aiohttp
 import anyio
 import discord
 
 from midflight.channels.shapes import Heard
+from midflight.channels.switchboard import Switchboard
+from midflight.kernel.record import Actor
 
 FILE_BYTES_MAX: Final = 64 * 1024
 FETCH_S: Final = 10.0
 TEXT_KINDS: Final = re.compile(r"text/|application/(json|xml|yaml|toml|x-yaml|x-ndjson|javascript)")
+
+
+class Bot(Protocol):
+    """Our client of Discord, as far as its parts know it."""
+
+    board: Switchboard
+    _connection: Any
+
+    @property
+    def user(self) -> discord.ClientUser | None:
+        """Our own user, once we are known."""
+
+    def is_closed(self) -> bool:
+        """Return whether the connection was closed for good."""
+
+    def get_channel(self, channel_id: int, /) -> Any:
+        """Return a channel that is known already."""
+
+    async def fetch_channel(self, channel_id: int, /) -> Any:
+        """Look a channel up."""
+
+    def who(self, user: discord.abc.User, chat: str) -> Actor | None:
+        """Return the person behind a user, with their role; None for a stranger."""
+
+    async def on_message(self, message: discord.Message) -> None:
+        """Take a message that somebody has written, if it is for us."""
 
 
 async def heard_from(message: discord.Message, us: int) -> Heard:

@@ -6,14 +6,14 @@ from typing import Final
 
 from midflight.channels.ledger import Memory
 from midflight.channels.shapes import mark
-from midflight.control import Control
+from midflight.control import Ack, Control
 from midflight.errors import InvalidRequest, MidflightError
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.status import status
 from midflight.kernel.thread import ThreadState
-from midflight.sheets.words import short
 from midflight.stores.lookup import question_at, thread_if_any
 from midflight.stores.protocol import Query
+from midflight.view.summaries import short
 
 RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means
 
@@ -36,13 +36,13 @@ class Finder:
         alone = await self._control.undriven_since(state) is not None
         return f"Now: {status(state, await self._control.store.now(), alone=alone)}."
 
-    async def named(self, memory: Memory, stands: str) -> str:
-        """Return the line with the title of the work in it, if the run is working."""
-        if not stands.startswith("working:"):
-            return stands
+    async def named(self, memory: Memory, accepted: Ack) -> str:
+        """Return how the run stands, with the title of the work in it if the run is working."""
+        if not accepted.doing:
+            return accepted.status
         state = await self._control.state(await self.front(memory))
         about = short(state.title or state.brief, 60)
-        return f"working on “{about}”: {stands.removeprefix('working: ')}"
+        return "; ".join(filter(None, [f"working on “{about}”: {accepted.doing}", accepted.note]))
 
     async def exists(self, memory: Memory) -> bool:
         """Return whether anything was ever said or started in the chat."""

@@ -21,10 +21,10 @@ from midflight.kernel import thread as t
 from midflight.kernel.phases import LIVE
 from midflight.kernel.record import Recorded
 from midflight.kernel.status import place
-from midflight.sheets import RunBook, ThreadBook
-from midflight.sheets.view import asked as asked_of
-from midflight.sheets.words import short
 from midflight.stores.protocol import LiveWatch, Query
+from midflight.view import RunBook, ThreadBook
+from midflight.view.run_fields import asked as asked_of
+from midflight.view.summaries import short
 
 FILES_MAX: Final = 9  # beside the partial work itself
 

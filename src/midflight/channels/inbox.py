@@ -16,12 +16,13 @@ from midflight.channels.ledger import Memory
 from midflight.channels.people import door, shown
 from midflight.channels.shapes import Heard
 from midflight.control import Ack, Control
+from midflight.control.messages import REDIRECTED
 from midflight.conversation import TEXT_MAX, is_storable
 from midflight.errors import InvalidRequest, MidflightError, Refused
+from midflight.kernel.phases import Phase
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import ThreadState
-from midflight.sheets.words import short
-from midflight.verbs.messages import REDIRECTED
+from midflight.view.summaries import short
 
 LOOKS_ON: Final = "You may look here and not direct: the agent reads this as information."
 
@@ -59,8 +60,8 @@ class Inbox:
         if known is not None:  # also of somebody who is called otherwise by now
             who = (talk.unread.get(known) or talk.read[known]).who
         accepted = await self._control.send(memory.thread, heard.text, who=who, key=key)
-        loud = accepted.did == "started" or "Cancel?" in accepted.status or _is_turning(accepted)
-        return "" if loud else await self._find.named(memory, accepted.status) or "Stored."
+        loud = accepted.did == "started" or bool(accepted.asks) or _is_turning(accepted)
+        return "" if loud else await self._find.named(memory, accepted) or "Stored."
 
     async def own_thread(self, thread: str) -> str:
         """Return the thread for a new chat; another one if a different agent answers there."""
@@ -159,5 +160,5 @@ def _check_author(who: Actor, by: str) -> None:
 
 def _is_turning(accepted: Ack) -> bool:
     """Return whether a redirect takes effect now: nothing is in flight, and nothing holds it."""
-    held = accepted.status.startswith(("paus", "held"))
+    held = accepted.phase in {Phase.PAUSING, Phase.PAUSED}
     return accepted.did == REDIRECTED and not accepted.in_flight and not held

@@ -10,10 +10,10 @@ from msgspec import Struct
 from midflight.channels.people import shown
 from midflight.channels.render import label
 from midflight.channels.shapes import Action, Button, Post, mark
+from midflight.control.transcript import Line
 from midflight.kernel.diff import word_diff
 from midflight.kernel.preview import Offer
-from midflight.sheets.words import short
-from midflight.verbs.transcript import Line
+from midflight.view.summaries import short
 
 LINE_MAX: Final = 160
 

@@ -26,8 +26,8 @@ from midflight.control import Control
 from midflight.inputs import Clock
 from midflight.kernel.phases import Phase
 from midflight.kernel.status import place
-from midflight.sheets import RunBook
 from midflight.tools.secret import clean_logger
+from midflight.view import RunBook
 
 log: Final = clean_logger("midflight.channels")
 

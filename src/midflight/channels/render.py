@@ -11,14 +11,15 @@ from msgspec import Struct
 from midflight.channels.asking import Way, escaped, in_block, ways
 from midflight.channels.people import shown
 from midflight.channels.shapes import Action, Button, Menu, Post, mark
+from midflight.control.todos import TodoOffer
 from midflight.kernel.decide import HANDED_OVER
 from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
-from midflight.sheets.figures import clock, elapsed, is_near, nearest, spending
-from midflight.sheets.shapes import Asked, RunSheet
-from midflight.sheets.words import short
-from midflight.verbs.todos import TodoOffer
+from midflight.view.amounts import clock, elapsed, is_near, nearest, spending
+from midflight.view.control_bar import PHASE_WORDS, UNDRIVEN
+from midflight.view.data import Asked, RunSheet
+from midflight.view.summaries import short
 
 SYMBOLS: Final = {
     Phase.QUEUED: "◌",
@@ -32,20 +33,7 @@ SYMBOLS: Final = {
     Phase.FAILED: "✖",
     Phase.KILLED: "⛔",
 }
-HEADS: Final = {
-    Phase.QUEUED: "Queued",
-    Phase.RUNNING: "Running",
-    Phase.PAUSING: "Pausing",
-    Phase.PAUSED: "Paused",
-    Phase.WAITING: "Waiting for you",
-    Phase.CANCELLING: "Cancelling",
-    Phase.CANCELLED: "Cancelled",
-    Phase.DONE: "Done",
-    Phase.FAILED: "Failed",
-    Phase.KILLED: "Stopped by an operator",
-}
-UNDRIVEN: Final = ("∅", "Nobody drives this")
-"""Sign and head of a run that needs a driver and has none that lives."""
+UNDRIVEN_SIGN: Final = "∅"
 LABEL_MAX: Final = 80
 FACTS_FILE: Final = "what-is-asked.txt"
 BUTTONS_IN_A_ROW: Final = 4  # more choices than this are a menu
@@ -66,7 +54,7 @@ class Standing(Struct, frozen=True):
 def status(standing: Standing, todos: Sequence[TodoOffer]) -> Post:
     """Return the live status message: phase, time, steps, spending, todos and controls."""
     sheet = standing.sheet
-    sign = SYMBOLS[sheet.phase] if sheet.undriven_since is None else UNDRIVEN[0]
+    sign = SYMBOLS[sheet.phase] if sheet.undriven_since is None else UNDRIVEN_SIGN
     parts = [f"{sign} **{_head(sheet)}** {_what(sheet)}".rstrip(), meters(standing)]
     parts += [_todo_list(todos)] if todos else []
     parts += [f"-# {note}" for note in _consequences(sheet)]
@@ -75,17 +63,17 @@ def status(standing: Standing, todos: Sequence[TodoOffer]) -> Post:
 
 def _head(sheet: RunSheet) -> str:
     if sheet.undriven_since is not None:
-        return UNDRIVEN[1]
+        return UNDRIVEN
     parked = sheet.phase is Phase.PAUSED and "parked" in sheet.holds
     at_cap = sheet.phase is Phase.PAUSED and "cap" in sheet.holds
-    return "Parked" if parked else "Paused at the cap" if at_cap else HEADS[sheet.phase]
+    return "Parked" if parked else "Paused at the cap" if at_cap else PHASE_WORDS[sheet.phase]
 
 
 def _what(sheet: RunSheet) -> str:
     if sheet.undriven_since is not None:
         if sheet.phase in ENDS:
             return f"{short(sheet.brief, 80)} — what is to be undone waits for its process"
-        was = f"was {HEADS[sheet.phase].lower()}"
+        was = f"was {PHASE_WORDS[sheet.phase].lower()}"
         return f"{short(sheet.brief, 80)} — it {was}; it goes on when its process is back"
     match sheet.phase:
         case Phase.RUNNING | Phase.PAUSING:
@@ -212,7 +200,7 @@ def ended(sheet: RunSheet, key: str) -> Post | None:
     """Return how a run ended, and its receipt; None if it is done, which needs no post."""
     if sheet.phase is Phase.DONE:
         return None
-    head = f"{SYMBOLS[sheet.phase]} **{HEADS[sheet.phase]}** {_what(sheet)}".rstrip()
+    head = f"{SYMBOLS[sheet.phase]} **{PHASE_WORDS[sheet.phase]}** {_what(sheet)}".rstrip()
     return Post("\n".join([head, *receipt(sheet.receipt)]), key)
 
 

@@ -34,12 +34,12 @@ from midflight.channels.people import People, door
 from midflight.channels.shapes import Action, Form, Heard, Post
 from midflight.client import Client, control_of
 from midflight.control import Control
+from midflight.control.audit_trail import record_refusal
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
-from midflight.sheets.words import short
-from midflight.verbs.auditing import record_refusal
+from midflight.view.summaries import short
 
 log: Final = logging.getLogger("midflight.channels")
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from midflight.cli.desk import SHOWN, Desk
 from midflight.cli.printing import print, print_json
+from midflight.control.ack import Ack
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.phases import ENDS
 from midflight.kernel.receipt import Receipt, receipt
@@ -17,7 +18,6 @@ from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.terminal.folding import folded, more
 from midflight.terminal.looks import indented
-from midflight.verbs.covering import Ack
 
 WAIT_S: Final = 2.5  # a driver looks for work every two seconds
 DOUBTFUL: Final = frozenset({"unknown", "could not be undone"})

@@ -30,7 +30,7 @@ from midflight.stores.factory import open_store
 from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, Query, Row
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 STORE: Final = "midflight.db"
 SHOWN: Final = 14  # characters of an id: to the millisecond
@@ -154,7 +154,7 @@ async def opened(
 ) -> AsyncIterator[Desk]:
     """Open the store or the way to the server, for as long as the block runs."""
     if where.server:
-        from midflight.remote import RemoteControl, found_token
+        from midflight.control.remote import RemoteControl, found_token
 
         token = found_token(where.token_file or None)
         insecure = os.environ.get("MIDFLIGHT_INSECURE") == "1"

@@ -31,7 +31,6 @@ from midflight.cli.desk import (
 )
 from midflight.cli.printing import console, print_json
 from midflight.cli.token import KEYS
-from midflight.control import Control
 from midflight.errors import MidflightError, to_install
 from midflight.kernel.decide import ASIDE
 from midflight.stores.factory import shown
@@ -138,8 +137,10 @@ async def _runs(desk: Desk) -> tuple[bool, str]:
 
 async def _server(where: Where) -> Check:
     try:
+        from midflight.control.remote import RemoteControl
+
         async with opened(where) as desk:
-            assert not isinstance(desk.control, Control)
+            assert isinstance(desk.control, RemoteControl)
             who = await desk.control.me()
             _, says = await _runs(desk)  # only the server knows its drivers
             says = f"{where.server} knows you as {who.by}, {who.role}; {says}"

@@ -21,12 +21,12 @@ from midflight.kernel.diff import one_line
 from midflight.kernel.events import ResumeRequested, StepSettled
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
-from midflight.sheets import RunBook, RunSheet, StepSheet, ThreadBook
-from midflight.sheets.caps import CAP
-from midflight.sheets.shapes import Asked, Mark
-from midflight.sheets.words import short
 from midflight.stores.protocol import Delta
 from midflight.terminal import looks
+from midflight.view import RunBook, RunSheet, StepSheet, ThreadBook
+from midflight.view.cap_proposals import CAP
+from midflight.view.data import Asked, Mark
+from midflight.view.summaries import short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -16,7 +16,7 @@ from midflight.cli.steer import Wait
 from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
-from midflight.sheets.figures import cap_words
+from midflight.view.amounts import cap_words
 
 app = typer.Typer()
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from midflight.cli.main import COMMANDS, PANELS, version_line
+from midflight.cli.command_table import COMMANDS, PANELS, version_line
 from midflight.cli.printing import print
 
 

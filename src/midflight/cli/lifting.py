@@ -9,11 +9,10 @@ import msgspec
 from midflight.cli.caps import OPTIONS
 from midflight.cli.desk import SHOWN
 from midflight.kernel.decide import HANDED_OVER
-from midflight.sheets import RunSheet
-from midflight.sheets.caps import CAP, raised, typed
-from midflight.sheets.shapes import Asked
-from midflight.terminal import looks
 from midflight.terminal.forms import wanted
+from midflight.view import RunSheet, control_bar
+from midflight.view.cap_proposals import CAP, raised, typed
+from midflight.view.data import Asked
 
 Command = Callable[..., str]
 
@@ -25,7 +24,7 @@ def way_out(command: Command, sheet: RunSheet, asked: Asked) -> str:
         return command("raise", run, *raising(sheet))
     if asked.kind == HANDED_OVER:
         return command("hand-back", run, "WHAT_YOU_DID")
-    several = sum(looks.is_answered(one) for one in sheet.questions) > 1
+    several = sum(control_bar.is_answered(one) for one in sheet.questions) > 1
     return command("answer", run, "ANSWER", *_which(asked, several))
 
 
@@ -34,7 +33,7 @@ def question_lines(command: Command, sheet: RunSheet, asked: Asked) -> list[str]
 
     That is the message, the facts of the question, the answers that it takes, and the command.
     """
-    fitting = wanted(msgspec.json.decode(asked.schema)) if looks.is_answered(asked) else []
+    fitting = wanted(msgspec.json.decode(asked.schema)) if control_bar.is_answered(asked) else []
     return [asked.message, *fitting, way_out(command, sheet, asked)]
 
 

@@ -13,17 +13,17 @@ from midflight.cli.printing import STYLES, console, print, print_json
 from midflight.cli.talking import talk_of
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Phase
-from midflight.sheets import RunBook, RunSheet
-from midflight.sheets.figures import count, money
 from midflight.stores.protocol import PAGE, Query, Row
 from midflight.terminal import looks
 from midflight.terminal.folding import folded, more
 from midflight.terminal.talk import SAID, told
+from midflight.view import RunBook, RunSheet
+from midflight.view.amounts import count, money
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 app = typer.Typer()
 TITLE_WIDTH = 44

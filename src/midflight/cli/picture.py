@@ -9,9 +9,9 @@ from midflight.cli.look import step_line
 from midflight.cli.printing import STYLES
 from midflight.kernel.phases import ENDS
 from midflight.kernel.state import RunState
-from midflight.sheets import RunSheet
 from midflight.terminal import looks
 from midflight.terminal.visible import visible
+from midflight.view import RunSheet
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -107,4 +107,4 @@ def console() -> Console:
     """Return a console for people: coloured where wanted, unwrapped for a program."""
     from midflight.cli.screen import Screen
 
-    return Screen()
+    return Screen(answering)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from midflight.cli.printing import answering
 from midflight.overriding import override
 from midflight.terminal.visible import visible
 
@@ -22,8 +22,9 @@ class Screen(Console):
     forget it. Segments with ``control`` are Rich's own, such as moving the cursor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answering: Callable[[], AbstractContextManager[None]]) -> None:
         terminal = sys.stdout.isatty()
+        self._answering = answering  # tells trouble with the answer from trouble with the work
         super().__init__(highlight=False, soft_wrap=not terminal, markup=False, emoji=False)
         if not self.is_terminal:
             self.width = 1000  # the program that reads it may cut lines
@@ -32,7 +33,7 @@ class Screen(Console):
     def print(self, *objects: Any, **how: Any) -> None:
         """See Rich, which drops some control characters of a string before it is rendered."""
         shown = (visible(each) if isinstance(each, str) else each for each in objects)
-        with answering():
+        with self._answering():
             super().print(*shown, **how)
 
     @override

@@ -15,12 +15,12 @@ from midflight.cli.lifting import question_lines, way_out
 from midflight.cli.look import book_of
 from midflight.cli.printing import console, print, print_json
 from midflight.cli.talking import talk_of
+from midflight.control.ack import Ack
 from midflight.errors import InvalidRequest
-from midflight.sheets import RunSheet
-from midflight.sheets.answers import written
 from midflight.terminal import looks
 from midflight.terminal.forms import plain
-from midflight.verbs.covering import Ack
+from midflight.view import RunSheet, control_bar
+from midflight.view.question_form import written
 
 app = typer.Typer()
 To = Annotated[
@@ -118,7 +118,7 @@ async def answer(
 
 def _only(desk: Desk, sheet: RunSheet) -> int:
     """Return the only question that takes an answer; otherwise raise, with what to do."""
-    able = [one.question for one in sheet.questions if looks.is_answered(one)]
+    able = [one.question for one in sheet.questions if control_bar.is_answered(one)]
     if len(able) > 1:
         some = ", ".join(str(one) for one in able)
         raise InvalidRequest(f"it asks several things: say which with --question ({some}).")

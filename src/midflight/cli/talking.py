@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from midflight.control.transcript import Line
 from midflight.kernel.events import MessagesTaken
 from midflight.kernel.record import Recorded
-from midflight.sheets import ThreadBook
 from midflight.stores.protocol import PAGE
 from midflight.terminal import talk
 from midflight.terminal.looks import indented
-from midflight.verbs.transcript import Line
+from midflight.view import ThreadBook
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 INDENT: Final = " " * 6
 
@@ -63,7 +63,7 @@ class Talking:
 
     def _concerns(self, line: Line) -> bool:
         """Return whether a line is for this run: not if another run of the thread says it."""
-        said = line.kind.startswith("said") and line.kind != "said: aside"
+        said = line.said not in {"", "aside"}
         return not (self._run and said and line.run != self._run)
 
     def _print(self, lines: Iterable[str]) -> None:

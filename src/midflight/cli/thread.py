@@ -15,9 +15,9 @@ from midflight.cli.talk import To, say
 from midflight.cli.talking import Talking, talk_of
 from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.kernel.record import Recorded
-from midflight.sheets import ThreadSheet
 from midflight.stores.protocol import Query
 from midflight.terminal.looks import indented, one_line
+from midflight.view import ThreadSheet
 
 app = typer.Typer()
 LEAVE_S = 5.0

@@ -17,12 +17,12 @@ from midflight.cli.failing import DETACHED
 from midflight.cli.person import person
 from midflight.cli.printing import print, print_json
 from midflight.control import Control, local
+from midflight.control.transcript import CUT, UNHEARD
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
 from midflight.kernel.record import Actor
 from midflight.stores.protocol import THREAD_PREFIX
 from midflight.terminal.looks import indented
-from midflight.verbs.transcript import CUT, UNHEARD
 
 if TYPE_CHECKING:
     from midflight.voice.shown import Shown

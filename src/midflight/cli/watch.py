@@ -29,8 +29,8 @@ from midflight.cli.talking import news_of, talk_of
 from midflight.engines.leaving import LEAVING, leaving_on
 from midflight.errors import MidflightError
 from midflight.kernel.phases import Phase
-from midflight.sheets import RunBook
 from midflight.tasks import owned_tasks
+from midflight.view import RunBook
 
 app = typer.Typer()
 PlainOption = Annotated[bool, typer.Option("--plain", help="Lines only, for a log.")]

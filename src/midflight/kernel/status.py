@@ -11,6 +11,7 @@ from midflight.kernel.state import NOT_SEEN, Attempt, RunState
 from midflight.kernel.timing import alone_from, seconds_in_motion
 
 STATUS_WIDTH: Final = 120
+WORKING: Final = "working: "
 HELD: Final = {
     Cause.USER: "paused",
     Cause.CAP: "held at a cap, waiting for you",
@@ -38,13 +39,32 @@ def status(state: RunState, now: float, *, alone: bool = False) -> str:
     line = _line(state, now, alone)
     if alone:
         line = f"{NOBODY}, for {_span(now - alone_from(state))} now; it was {line}"
-    return line if len(line) <= STATUS_WIDTH else f"{line[: STATUS_WIDTH - 1]}…"
+    return _cut(line, STATUS_WIDTH)
+
+
+def doing(state: RunState, now: float, *, alone: bool = False) -> str:
+    """Return what a run is at, for example ``Score churn, step 3 of 5, 2:10``; "" if at nothing."""
+    if alone or state.phase is not Phase.RUNNING:
+        return ""
+    return _cut(_doing(state, now, alone), STATUS_WIDTH - len(WORKING))
+
+
+def undoing(state: RunState) -> str:
+    """Return what a run that is being cancelled still does, in a few words; "" if nothing."""
+    if state.phase is not Phase.CANCELLING:
+        return ""
+    labels = ", ".join(state.effects[effect].label for effect in state.undos.values())
+    return _unseen(state) or (f"undoing {labels}" if labels else "")
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def _line(state: RunState, now: float, alone: bool) -> str:
     match state.phase:
         case Phase.RUNNING:
-            return _working(state, now, alone)
+            return f"{WORKING}{_doing(state, now, alone)}"
         case Phase.PAUSING:
             finishing = _names(state)
             return f"pausing: finishing {finishing}" if finishing else "pausing"
@@ -57,11 +77,7 @@ def _line(state: RunState, now: float, alone: bool) -> str:
         case Phase.WAITING:
             return "waiting for you"
         case Phase.CANCELLING:
-            undoing = ", ".join(state.effects[effect].label for effect in state.undos.values())
-            unseen = _unseen(state)
-            if unseen:
-                return f"cancelling: {unseen}"
-            return f"cancelling: undoing {undoing}" if undoing else "cancelling"
+            return ": ".join(filter(None, ["cancelling", undoing(state)]))
         case _ if not state.alive and state.still_to_undo:
             return f"{state.phase}; {UNDO_ASKED}: {listed(_to_be_undone(state))}"
         case Phase.FAILED:
@@ -70,20 +86,17 @@ def _line(state: RunState, now: float, alone: bool) -> str:
             return str(state.phase)
 
 
-def answer(
-    state: RunState, now: float, *, hosted: bool, heard: bool = False, alone: bool = False
-) -> str:
-    """Return the answer to a message: how the run stands, and whether anybody reads it.
+def read_by(state: RunState, *, hosted: bool, heard: bool = False) -> str:
+    """Return whether anybody reads a message, in words; "" if the run reads it as it goes.
 
     Where an agent converses (``hosted``) somebody always does; a stop word is ``heard`` at once.
     """
-    line = status(state, now, alone=alone)
     if not (state.alive or hosted):
-        return f"{line}; nobody reads this until a run is started here"
+        return "nobody reads this until a run is started here"
     reads = hosted or heard or state.reads_messages
     if Cause.USER in state.holds and not heard:
-        return f"{line}; your message is kept until you resume{'' if reads else MAY_BE_DEAF}"
-    return line if reads else f"{line}; stored{MAY_BE_DEAF}"
+        return f"your message is kept until you resume{'' if reads else MAY_BE_DEAF}"
+    return "" if reads else f"stored{MAY_BE_DEAF}"
 
 
 def place(state: RunState) -> str:
@@ -93,7 +106,7 @@ def place(state: RunState) -> str:
     return f"step {number + 1} of {len(state.plan)}" if planned else f"step {state.spent.steps + 1}"
 
 
-def _working(state: RunState, now: float, alone: bool) -> str:
+def _doing(state: RunState, now: float, alone: bool) -> str:
     number = state.spent.steps - state.plan_from
     planned = state.plan[number] if number < len(state.plan) else ""
     seconds = seconds_in_motion(state, now, alone=alone)
@@ -104,7 +117,7 @@ def _working(state: RunState, now: float, alone: bool) -> str:
         _clock(int(seconds)),
         f"{asked} question{'s' * (asked > 1)} for you" if asked else "",
     ]
-    return f"working: {', '.join(part for part in parts if part)}"
+    return ", ".join(part for part in parts if part)
 
 
 def _to_be_undone(state: RunState) -> list[Attempt]:

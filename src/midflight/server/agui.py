@@ -32,6 +32,7 @@ from midflight.audit.record import deed
 from midflight.client import Client, control_of
 from midflight.control import Control
 from midflight.control import Turn as Said
+from midflight.control.audit_trail import record_undone, repeats_not_recorded
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.kernel.phases import Role
@@ -52,7 +53,6 @@ from midflight.server.problems import STATUS, Problem, as_json
 from midflight.server.quotas import Meter, Quotas
 from midflight.server.streaming import Pace, Streams
 from midflight.server.verb_route import note
-from midflight.verbs.auditing import record_undone, repeats_not_recorded
 
 BODY_MAX: Final = 16 * 1024 * 1024  # a client sends its whole history each time
 TAKES: Final = {

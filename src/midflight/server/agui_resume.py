@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from midflight.audit import record
 from midflight.audit.record import Fact, deed
 from midflight.control import Ack, Control
+from midflight.control.audit_trail import record_undone
+from midflight.control.verbs import By
 from midflight.errors import InvalidRequest, JournalNotFound, NotAllowed, Refused
 from midflight.inputs import new_id
 from midflight.kernel import events as e
@@ -39,8 +41,6 @@ from midflight.server.agui_state import HUMAN, PAUSED, Asked, Open, open_interru
 from midflight.stores.lookup import question_at
 from midflight.tools.declaration import find_tool
 from midflight.tools.fitting import fitting
-from midflight.verbs.auditing import record_undone
-from midflight.verbs.telling import By
 
 _ID: Final = re.compile(r"(r-.+?):(?:(?P<hold>paused|human):)?(?P<at>\d{1,18})", re.DOTALL)
 WHY_MAX: Final = 600  # characters that are said about an answer that does not fit

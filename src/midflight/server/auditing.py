@@ -24,12 +24,7 @@ from midflight.audit.flood import Flood
 from midflight.audit.record import deed
 from midflight.audit.visit import Visit, begin_visit, current_visit
 from midflight.control import Control
-from midflight.errors import MidflightError, StoreError
-from midflight.inputs import new_id
-from midflight.kernel.record import Actor
-from midflight.server.access import SAFE, Access
-from midflight.server.problems import Problem
-from midflight.verbs.auditing import (
+from midflight.control.audit_trail import (
     RECORD_S,
     reason,
     record_counted,
@@ -37,6 +32,11 @@ from midflight.verbs.auditing import (
     record_refusal,
     summed_up,
 )
+from midflight.errors import MidflightError, StoreError
+from midflight.inputs import new_id
+from midflight.kernel.record import Actor
+from midflight.server.access import SAFE, Access
+from midflight.server.problems import Problem
 
 LOGIN: Final = "/v1/session"
 ACTIONS: Final = {LOGIN: "login", "/v1/leave": "logout"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Header, Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -268,3 +268,29 @@ class Code(Body):
     """The one-time code from the fragment of a link."""
 
     code: Annotated[str, Field(max_length=200)]
+
+
+BODIES: Final[dict[str, type[Asked]]] = {
+    "pause": Scoped,
+    "resume": Scoped,
+    "redirect": Redirect,
+    "cancel": Cancel,
+    "answer": Answer,
+    "decline": Decline,
+    "raise_limits": RaiseLimits,
+    "stop_effect": StopEffect,
+    "take_over": Verb,
+    "hand_back": HandBack,
+    "undo": Undo,
+    "recover": Verb,
+    "ask_aside": Say,
+    "send": Say,
+    "edit_message": EditMessage,
+    "withdraw_message": WithdrawMessage,
+    "overrule": Overrule,
+    "heard": HeardOf,
+    "do_now": OneTodo,
+    "reorder": Reorder,
+    "remove_todo": OneTodo,
+}
+"""A verb over the journal in its path -> its body: what the verb takes, by the same names."""

@@ -22,8 +22,8 @@ from midflight.kernel.state import RunState
 from midflight.kernel.timing import needs_driver
 from midflight.server.news import PatchNews, ViewNews
 from midflight.server.watchers import Watchers
-from midflight.sheets import RunBook, Sheet, ThreadBook, patch
 from midflight.stores.protocol import THREAD_PREFIX, Delta, LiveWatch, Query
+from midflight.view import RunBook, Sheet, ThreadBook, patch
 
 PACE_S: Final = 0.05  # a person does not see more
 SHARE: Final = 10  # making sheets takes at most a tenth of the time

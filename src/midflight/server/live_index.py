@@ -13,13 +13,13 @@ from typing import Final
 import anyio
 
 from midflight.control import Control
+from midflight.control.drivers import with_drivers
 from midflight.errors import JournalNotFound
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import LIVE
 from midflight.server.watchers import Watchers
 from midflight.stores.protocol import RUN_PREFIX, Query, Row
 from midflight.stores.watch.movements import Movements
-from midflight.verbs.driven import with_drivers
 
 PACE_S: Final = 0.05
 COUNTERS_S: Final = 1.0  # how often mere counters are told, and switches looked at

@@ -15,10 +15,10 @@ from starlette.responses import Response
 from midflight import errors
 from midflight.audit.visit import current_visit
 from midflight.control import Control
+from midflight.control.descendants import offers
 from midflight.kernel.machine import State, accepts_now
 from midflight.kernel.state import RunState
 from midflight.tools.secret import clean_logger
-from midflight.verbs.covering import offers
 
 log: Final = clean_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import anyio
 from fastapi import APIRouter, Query, Request
@@ -21,7 +21,7 @@ from midflight.server.verb_route import (
     Caller,
     Controlled,
     accepted,
-    add_verb,
+    add_verbs,
     answers,
     named,
 )
@@ -135,23 +135,4 @@ async def fork(
     return answer
 
 
-VERBS: Final[dict[str, type[b.Asked]]] = {
-    "pause": b.Scoped,
-    "resume": b.Scoped,
-    "redirect": b.Redirect,
-    "cancel": b.Cancel,
-    "answer": b.Answer,
-    "decline": b.Decline,
-    "raise_limits": b.RaiseLimits,
-    "stop_effect": b.StopEffect,
-    "take_over": b.Verb,
-    "hand_back": b.HandBack,
-    "undo": b.Undo,
-    "recover": b.Verb,
-    "ask_aside": b.Say,
-}
-"""Each is the method of ``Control`` of that name, and its body is what that method takes."""
-
-for _name, _kind in VERBS.items():
-    add_verb(router, f"/runs/{{run}}/{_name}", _name, _kind, b.RunId)
-add_verb(router, "/runs/{run}/messages", "send", b.Say, b.RunId)
+add_verbs(router, "/v1/runs/{run}/", b.RunId)

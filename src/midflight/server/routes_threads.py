@@ -8,6 +8,7 @@ import anyio
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from midflight.control import deliveries
 from midflight.server import bodies as b
 from midflight.server import views
 from midflight.server.problems import Problem, as_json
@@ -17,14 +18,13 @@ from midflight.server.verb_route import (
     By,
     Caller,
     Controlled,
-    add_verb,
+    add_verbs,
     answers,
     named,
     note,
 )
 from midflight.stores.lookup import thread_state as load_thread
 from midflight.stores.protocol import Query as Wanted
-from midflight.verbs import deliveries
 
 RUNS_SHOWN: Final = 100
 
@@ -107,18 +107,4 @@ async def converse(
     return as_json(turn)
 
 
-VERBS: Final[dict[str, tuple[str, type[b.Asked]]]] = {
-    "messages": ("send", b.Say),
-    "edit_message": ("edit_message", b.EditMessage),
-    "withdraw_message": ("withdraw_message", b.WithdrawMessage),
-    "overrule": ("overrule", b.Overrule),
-    "heard": ("heard", b.HeardOf),
-    "do_now": ("do_now", b.OneTodo),
-    "reorder": ("reorder", b.Reorder),
-    "remove_todo": ("remove_todo", b.OneTodo),
-    "ask_aside": ("ask_aside", b.Say),
-}
-"""The last part of the path -> the method of ``Control``, and what it takes."""
-
-for _place, (_name, _kind) in VERBS.items():
-    add_verb(router, f"/threads/{{thread}}/{_place}", _name, _kind, b.ThreadId)
+add_verbs(router, "/v1/threads/{thread}/", b.ThreadId)

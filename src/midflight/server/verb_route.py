@@ -10,12 +10,11 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from midflight.agents import Agent
-from midflight.control import Ack, Control
+from midflight.control import Ack, Control, verbs
 from midflight.kernel.record import Actor
 from midflight.server.access import caller
-from midflight.server.bodies import Asked, IdempotencyKey
+from midflight.server.bodies import BODIES, Asked, IdempotencyKey
 from midflight.server.problems import Problem, as_json
-from midflight.verbs import telling
 
 JSON: Final = "application/json"
 WAIT_MAX_S: Final = 30.0  # for which a request for a receipt may wait
@@ -27,13 +26,13 @@ def control_of(request: Request) -> Control:
     return control
 
 
-def asker(who: Annotated[Actor, Depends(caller)], key: IdempotencyKey = "") -> telling.By:
+def asker(who: Annotated[Actor, Depends(caller)], key: IdempotencyKey = "") -> verbs.By:
     """Return the caller and the idempotency key, as every verb of ``Control`` takes them."""
     return {"who": who, "key": key}
 
 
 Controlled = Annotated[Control, Depends(control_of)]
-By = Annotated[telling.By, Depends(asker)]
+By = Annotated[verbs.By, Depends(asker)]
 Caller = Annotated[Actor, Depends(caller)]
 
 
@@ -83,11 +82,23 @@ def named(request: Request, name: str) -> Agent:
     return agents[name]
 
 
-def add_verb(router: APIRouter, path: str, name: str, kind: type[Asked], target: Any) -> None:
+def add_verbs(router: APIRouter, under: str, target: Any) -> None:
+    """Have all verbs of the table that are asked for under a path, and whose body is in ``BODIES``.
+
+    The router has the others as routes of their own.
+    """
+    for verb in verbs.VERBS.values():
+        for path in verb.paths:
+            if path.startswith(under) and verb.name in BODIES:
+                body = BODIES[verb.name]
+                _add_verb(router, path.removeprefix(router.prefix), verb.name, body, target)
+
+
+def _add_verb(router: APIRouter, path: str, name: str, kind: type[Asked], target: Any) -> None:
     """Have a verb of ``Control`` at a path; the path's parameter says to what it is done."""
 
     async def press(
-        request: Request, control: Control, by: telling.By, body: Asked | None, **path: str
+        request: Request, control: Control, by: verbs.By, body: Asked | None, **path: str
     ) -> Response:
         (journal,) = path.values()
         verb = getattr(control, name)

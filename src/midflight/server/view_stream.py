@@ -24,9 +24,9 @@ from midflight.server.live_index import Index
 from midflight.server.news import RowNews, SwitchNews
 from midflight.server.sse import RETRY_MS, EventStream
 from midflight.server.streaming import ALIVE, Streams
-from midflight.sheets import Sheet
 from midflight.stores.protocol import Delta
 from midflight.tasks import owned_tasks
+from midflight.view import Sheet
 
 BEHIND: Final = "this reader was too far behind the list of runs"
 

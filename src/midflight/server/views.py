@@ -10,18 +10,18 @@ from msgspec import Raw, Struct
 
 from midflight.agents import Agent
 from midflight.control import Ack, Control, Turn
+from midflight.control.descendants import runs_below
+from midflight.control.todos import TodoOffer
+from midflight.control.transcript import Line
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Recorded
 from midflight.kernel.state import Delivery
 from midflight.kernel.thread import ThreadState, Todo
-from midflight.sheets.shapes import Asked, RunView, UnreadMessage
-from midflight.sheets.view import accounted, asked, unread, viewed
 from midflight.stores.lookup import question_at
 from midflight.stores.protocol import Delta, Killing, Row, Store
-from midflight.verbs.covering import runs_below
-from midflight.verbs.todos import TodoOffer
-from midflight.verbs.transcript import Line
+from midflight.view.data import Asked, RunView, UnreadMessage
+from midflight.view.run_fields import accounted, asked, unread, viewed
 
 PAGE_BYTES_MAX: Final = 1024 * 1024  # of a page of records; a larger record goes alone
 READ_AT_ONCE: Final = 32  # records that are read before their size is known

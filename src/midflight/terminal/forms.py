@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest
-from midflight.sheets.answers import Pick, about, alternatives, picks, written
+from midflight.view.question_form import Pick, about, alternatives, picks, written
 
 BEGINNINGS: Final = frozenset('{["')
 """Characters with which JSON begins, and no word does."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from midflight.kernel.decide import ASIDE, HANDED_OVER
-from midflight.kernel.phases import ENDS, Cause, Phase
+from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.state import NOT_SEEN, RunState
 from midflight.kernel.status import place
-from midflight.sheets import RunSheet, StepSheet
-from midflight.sheets.caps import CAP, holding
-from midflight.sheets.figures import cap_words, clock, elapsed, is_near, nearest, spending
-from midflight.sheets.shapes import Asked, Background
 from midflight.terminal.visible import visible
+from midflight.view import RunSheet, StepSheet, control_bar
+from midflight.view.amounts import clock, elapsed, is_near, nearest, spending
+from midflight.view.control_bar import PHASE_WORDS
+from midflight.view.data import Background
 
 SIGNS: Final = {
     "queued": "◌",
@@ -50,25 +49,26 @@ TONES: Final = {
     "lost": "bad",
 }
 
-PHASES: Final = {
-    Phase.QUEUED: ("◌", "Queued", "quiet"),
-    Phase.RUNNING: ("◐", "Running", "accent"),
-    Phase.PAUSING: ("⇥", "Pausing", "accent"),
-    Phase.PAUSED: ("‖", "Paused", "warn"),
-    Phase.WAITING: ("?", "Waiting for you", "warn"),
-    Phase.CANCELLING: ("↺", "Cancelling", "bad"),
-    Phase.DONE: ("✓", "Done", "ok"),
-    Phase.FAILED: ("✗", "Failed", "bad"),
-    Phase.CANCELLED: ("⊘", "Cancelled", "quiet"),
-    Phase.KILLED: ("■", "Stopped by an operator", "bad"),
+SIGNED: Final = {
+    Phase.QUEUED: ("◌", "quiet"),
+    Phase.RUNNING: ("◐", "accent"),
+    Phase.PAUSING: ("⇥", "accent"),
+    Phase.PAUSED: ("‖", "warn"),
+    Phase.WAITING: ("?", "warn"),
+    Phase.CANCELLING: ("↺", "bad"),
+    Phase.DONE: ("✓", "ok"),
+    Phase.FAILED: ("✗", "bad"),
+    Phase.CANCELLED: ("⊘", "quiet"),
+    Phase.KILLED: ("■", "bad"),
 }
+PHASES: Final = {phase: (sign, PHASE_WORDS[phase], tone) for phase, (sign, tone) in SIGNED.items()}
 """Phase -> sign, word, tone. No sign and no word stands for two of them."""
 
-UNDRIVEN: Final = ("∅", "Nobody drives this", "bad")
+UNDRIVEN: Final = ("∅", control_bar.UNDRIVEN, "bad")
 """The same for a run that needs a driver and has no living one, whatever its phase is."""
 
 NAME_WIDTH: Final = 200
-DELETED: Final = ("·", "Deleted", "quiet")  # a run that ended long ago, and was purged
+DELETED: Final = ("·", control_bar.DELETED, "quiet")  # a run that ended long ago, and was purged
 CURRENT: Final = frozenset({"running", "retrying", "waiting", "paused", "undoing", "lost"})
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
@@ -126,102 +126,10 @@ def is_near_cap(sheet: RunSheet, now: float) -> bool:
     return is_near(nearest(sheet, now))
 
 
-def read_when(sheet: RunSheet, *, converses: bool) -> str:
-    """Return when a message that is written now is read."""
-    if sheet.phase in ENDS:
-        return "starts the next run" if converses else "nobody reads it until a run starts"
-    if sheet.phase is Phase.CANCELLING:
-        return "kept in the thread"
-    if not sheet.reads_messages:
-        return "kept; it is not known to read while it works"
-    return "read when it goes on" if sheet.phase is Phase.PAUSED else "read at the next safe point"
-
-
-def is_answered(asked: Asked) -> bool:
-    """Return whether a question takes an answer; a cap is raised, a run is handed back."""
-    return asked.kind not in {CAP, HANDED_OVER}
-
-
-def at_cap(sheet: RunSheet) -> str:
-    """Return how full the cap is that holds the run, or why it holds if it has no meter."""
-    name, _, why = holding(sheet.questions).partition(":")
-    meter = next((meter for meter in sheet.meters if meter.name == name), None)
-    if meter is not None:
-        return f"{cap_words(meter, sheet.spent)} used"
-    return why.partition(". ")[0].strip().capitalize() or "All that it may"
-
-
 def headline(sheet: RunSheet) -> tuple[str, str]:
-    """Return the word for the run's state, and a few words about it."""
-    word = PHASES[sheet.phase][1]
-    if sheet.undriven_since is not None:
-        return UNDRIVEN[1], _undriven(sheet, word.lower())
-    match sheet.phase:
-        case Phase.RUNNING:
-            return word, _doing(sheet)
-        case Phase.PAUSING:
-            return word, _finishing(sheet)
-        case Phase.PAUSED:
-            return _paused(sheet)
-        case Phase.WAITING:
-            return word, _asked(sheet)
-        case Phase.CANCELLING:
-            return word, sheet.status.partition(": ")[2].capitalize()
-        case Phase.DONE:
-            return word, sheet.result
-        case Phase.CANCELLED:
-            return word, "Work saved to thread" * bool(sheet.receipt.saved)
-        case Phase.FAILED:
-            return " at ".join(filter(None, [word, _named(sheet.failed_step)])), sheet.error
-        case _:
-            return word, sheet.ended_by if sheet.phase is Phase.KILLED else ""
-
-
-def _undriven(sheet: RunSheet, word: str) -> str:
-    agent = sheet.agent.removesuffix(ASIDE)
-    if sheet.phase in ENDS:
-        return f"It is {word}; what is to be undone waits for a process with agent {agent}"
-    return f"It was {word}; it goes on when a process with agent {agent} runs"
-
-
-def _named(step: str) -> str:
-    return one_line(step, NAME_WIDTH)
-
-
-def _asked(sheet: RunSheet) -> str:
-    return sheet.questions[0].message if sheet.questions else ""
-
-
-def _finishing(sheet: RunSheet) -> str:
-    names = " and ".join(dict.fromkeys(_named(flying.name) for flying in sheet.in_flight))
-    return f"finishing {names}" if names else ""
-
-
-def _doing(sheet: RunSheet) -> str:
-    running = [step.name for step in sheet.steps if step.status in {"running", "retrying"}]
-    asks = f"{len(sheet.questions)} for you to decide" if sheet.questions else ""
-    return "; ".join(filter(None, [" and ".join(dict.fromkeys(running)), asks]))
-
-
-def _paused(sheet: RunSheet) -> tuple[str, str]:
-    alive = sum(child.ended_at is None and child.phase != "paused" for child in sheet.background)
-    holds = set(sheet.holds)
-    if Cause.CAP in holds:
-        return "Paused at the cap", at_cap(sheet)
-    if Cause.HUMAN in holds:
-        return _with_a_person(sheet)
-    if Cause.PARKED in holds and Cause.USER not in holds:
-        return "Parked", sheet.status.removeprefix("parked").strip()
-    if Cause.STALE in holds and sheet.questions:
-        return "Paused", sheet.questions[0].message
-    if alive:
-        return "Paused", f"{alive} background task{'s' * (alive > 1)} still run{'s' * (alive == 1)}"
-    return "Paused", "Nothing is running or spending"
-
-
-def _with_a_person(sheet: RunSheet) -> tuple[str, str]:
-    word = f"{sheet.human} has it" if sheet.human else "Handed to a person"
-    return word, _asked(sheet) or "It goes on when it is handed back"
+    """Return the word for the run's state, on one line, and a few words about it."""
+    word, about = control_bar.headline(sheet)
+    return one_line(word, NAME_WIDTH), about
 
 
 def current_step(sheet: RunSheet) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from midflight.control.transcript import CUT, UNHEARD, Line
 from midflight.terminal.looks import one_line
-from midflight.verbs.transcript import CUT, UNHEARD, Line
 
 SAID_MAX: Final = 2_000  # characters; the page has all of it
 KEPT_MAX: Final = 240  # of partial work that was saved
@@ -43,8 +43,8 @@ def told(line: Line) -> Told | None:
             return Told(f"{line.by}, aside", "accent", line.text)
         case kind if kind in SAID:
             return Told(AGENT + HEARD.get(line.status, ""), "ok", line.text)
-        case kind if kind.startswith("said"):
-            who = kind.removeprefix("said: ") + HEARD.get(line.status, "")
+        case _ if line.said:
+            who = line.said + HEARD.get(line.status, "")
             return Told(who, "soft", one_line(line.text, KEPT_MAX))
         case _:
             return None
@@ -72,7 +72,9 @@ def event(line: Line) -> str:
             return f"To do {line.position}: {line.text}"
         case "todo taken":
             return f"To do {line.todo} is taken up"
-        case "todo dropped" | "todo removed":
-            return f"To do {line.todo} is {line.kind.removeprefix('todo ')}"
+        case "todo dropped":
+            return f"To do {line.todo} is dropped"
+        case "todo removed":
+            return f"To do {line.todo} is removed"
         case _:
             return ""

@@ -17,7 +17,6 @@ from textual.worker import Worker
 from midflight.errors import MidflightError
 from midflight.kernel.record import Actor
 from midflight.stores.protocol import Query, Row
-from midflight.terminal.slots import Slot
 from midflight.tui import pictures
 from midflight.tui.bar import Bar, Slotted
 from midflight.tui.card import Card
@@ -28,9 +27,10 @@ from midflight.tui.layer import Layer
 from midflight.tui.pressing import Pressing
 from midflight.tui.session import Session
 from midflight.tui.theme import DARK, LIGHT, STYLE, tones
+from midflight.view.control_bar import Slot
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0

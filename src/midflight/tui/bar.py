@@ -13,11 +13,11 @@ from textual.message import Message
 from textual.widgets import Static
 
 from midflight.kernel.state import RunState
-from midflight.sheets import RunSheet
 from midflight.terminal import looks
-from midflight.terminal.slots import Slot, slots
 from midflight.terminal.visible import visible
 from midflight.tui.pictures import Tones
+from midflight.view import RunSheet
+from midflight.view.control_bar import Slot, slots
 
 KEYS: Final = ("Esc", "^R", "^X")
 

@@ -13,13 +13,13 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from midflight.errors import InvalidRequest
-from midflight.sheets.answers import about
-from midflight.sheets.figures import clock
-from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
 from midflight.terminal.forms import Choice, choices, plain, takes_words, wanted
 from midflight.terminal.visible import visible
 from midflight.tui.bar import Bar
+from midflight.view.amounts import clock
+from midflight.view.data import Asked
+from midflight.view.question_form import about
 
 EDIT: Final = "Edit - Change it, then do it"
 

@@ -15,6 +15,7 @@ from midflight.terminal import looks
 from midflight.tui import pictures
 from midflight.tui.card import Card
 from midflight.tui.session import Session
+from midflight.view import control_bar
 
 if TYPE_CHECKING:
     from midflight.tui.app import MidflightApp
@@ -87,7 +88,7 @@ class Drawing:
         self._draw_head(session)
         picture = pictures.steps(sheet, session.texts, now, max(24, room - 1), tones)
         self._show("#steps", picture.text, picture.current)
-        read = looks.read_when(sheet, converses=session.book.state.converses)
+        read = control_bar.read_when(sheet, converses=session.book.state.converses)
         if session.thread is not None:
             width = app.query_one("#talk").scrollable_content_region.width - 1
             told = pictures.talk(session.thread, max(20, width), tones, read)
@@ -95,7 +96,7 @@ class Drawing:
         composer = app.query_one("#composer", Input)
         composer.placeholder = f"{WRITE}; {read}"
         app.slots = app.bar.show(sheet, session.book.state, now, tones, there=app.there)
-        asked = next(filter(looks.is_answered, sheet.questions), None)
+        asked = next(filter(control_bar.is_answered, sheet.questions), None)
         await app.query_one(Card).show(asked, now, tones["quiet"])
         if session.trouble:
             app.say(session.trouble, tones["bad"])

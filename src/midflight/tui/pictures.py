@@ -8,16 +8,16 @@ from typing import Final, NamedTuple
 
 from rich.text import Text
 
+from midflight.control.transcript import Line
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.diff import word_diff
 from midflight.kernel.phases import ENDS
-from midflight.sheets import RunSheet, StepSheet, ThreadSheet
-from midflight.sheets.figures import money
 from midflight.stores.protocol import Row
 from midflight.terminal import looks
 from midflight.terminal import talk as talking
 from midflight.terminal.visible import visible
-from midflight.verbs.transcript import Line
+from midflight.view import RunSheet, StepSheet, ThreadSheet
+from midflight.view.amounts import money
 
 Tones = Mapping[str, str]
 STEPS_MAX: Final = 400  # of a longer run those around the current step; midflight show has all

@@ -13,16 +13,16 @@ from midflight.errors import IllegalSignal, MidflightError, Outdated
 from midflight.inputs import new_id
 from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.record import Actor
-from midflight.sheets import RunSheet
-from midflight.sheets.caps import raised, typed
-from midflight.terminal.slots import Slot
 from midflight.tui.card import Card
 from midflight.tui.layer import Done
 from midflight.tui.session import Session
 from midflight.tui.slash import SLASH, Order, Slash, limits_of, listed
+from midflight.view import RunSheet
+from midflight.view.cap_proposals import raised, typed
+from midflight.view.control_bar import Slot
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
     from midflight.tui.app import MidflightApp
 
 Call = Callable[[], Awaitable[Any]]

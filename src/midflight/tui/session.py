@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from midflight.control.todos import TodoOffer
 from midflight.errors import MidflightError
 from midflight.kernel.events import StepSettled
 from midflight.kernel.record import Recorded
-from midflight.sheets import RunBook, RunSheet, ThreadBook, ThreadSheet
 from midflight.stores.protocol import PAGE, Delta, Query, Row
 from midflight.tasks import owned_tasks
-from midflight.verbs.todos import TodoOffer
+from midflight.view import RunBook, RunSheet, ThreadBook, ThreadSheet
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 AGAIN_S: Final = 2.0  # after trouble
 BACKGROUND_S: Final = 2.0  # how often runs that were begun by this one are looked at

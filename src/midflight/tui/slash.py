@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from midflight.control.ack import Ack
 from midflight.errors import InvalidRequest
 from midflight.kernel.limits import limits_from
 from midflight.kernel.record import Actor, Limits
-from midflight.sheets import RunSheet
-from midflight.verbs.covering import Ack
+from midflight.view import RunSheet
 
 if TYPE_CHECKING:
-    from midflight.remote.control import AnyControl
+    from midflight.control.any_control import AnyControl
 
 
 class Order(Struct, frozen=True):
@@ -59,8 +59,9 @@ class Order(Struct, frozen=True):
 
 
 class Slash(NamedTuple):
-    """A command: the arguments that it wants, its action, and a question that is asked first."""
+    """A command: its verb, the arguments it wants, its action, and a question asked first."""
 
+    verb: str
     wants: str
     do: Callable[[Order], Awaitable[Any]]
     asks: str = ""
@@ -110,25 +111,32 @@ async def _release(order: Order) -> bool:
 
 
 SLASH: Final[dict[str, Slash]] = {
-    "aside": Slash("TEXT", lambda o: o.control.ask_aside(o.run, o.rest)),
-    "now": Slash("N", lambda o: o.control.do_now(o.thread, o.number)),
-    "remove": Slash("N", lambda o: o.control.remove_todo(o.thread, o.number)),
-    "order": Slash("N,N", lambda o: o.control.reorder(o.thread, o.numbers)),
-    "edit": Slash("N TEXT", lambda o: o.control.edit_message(o.thread, o.number, o.more)),
-    "withdraw": Slash("N", lambda o: o.control.withdraw_message(o.thread, o.number)),
-    "overrule": Slash("N CHOICE", lambda o: o.control.overrule(o.thread, o.number, o.more)),
-    "decline": Slash("[N]", _decline),
-    "raise": Slash("usd=4", _raise),
-    "take-over": Slash("", lambda o: o.control.take_over(o.run)),
-    "hand-back": Slash("[TEXT]", lambda o: o.control.hand_back(o.run, o.rest)),
-    "stop-effect": Slash("[N]", _stop),
-    "undo": Slash("[N,N]", lambda o: o.control.undo(o.run, o.numbers)),
+    "aside": Slash("ask_aside", "TEXT", lambda o: o.control.ask_aside(o.run, o.rest)),
+    "now": Slash("do_now", "N", lambda o: o.control.do_now(o.thread, o.number)),
+    "remove": Slash("remove_todo", "N", lambda o: o.control.remove_todo(o.thread, o.number)),
+    "order": Slash("reorder", "N,N", lambda o: o.control.reorder(o.thread, o.numbers)),
+    "edit": Slash(
+        "edit_message", "N TEXT", lambda o: o.control.edit_message(o.thread, o.number, o.more)
+    ),
+    "withdraw": Slash(
+        "withdraw_message", "N", lambda o: o.control.withdraw_message(o.thread, o.number)
+    ),
+    "overrule": Slash(
+        "overrule", "N CHOICE", lambda o: o.control.overrule(o.thread, o.number, o.more)
+    ),
+    "decline": Slash("decline", "[N]", _decline),
+    "raise": Slash("raise_limits", "usd=4", _raise),
+    "take-over": Slash("take_over", "", lambda o: o.control.take_over(o.run)),
+    "hand-back": Slash("hand_back", "[TEXT]", lambda o: o.control.hand_back(o.run, o.rest)),
+    "stop-effect": Slash("stop_effect", "[N]", _stop),
+    "undo": Slash("undo", "[N,N]", lambda o: o.control.undo(o.run, o.numbers)),
     "kill": Slash(
+        "kill",
         "SCOPE",
         lambda o: o.control.kill(o.rest, reason="", **o.named),
         asks="Stop everything in {} now? No undo and no saving.",
     ),
-    "release": Slash("SCOPE", _release),
+    "release": Slash("release", "SCOPE", _release),
 }
 """Numbers are those that stand in the thread, among the todos and in the receipt."""
 

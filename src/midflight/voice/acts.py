@@ -18,7 +18,7 @@ from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import HOLDING, Act, Meaning, approves, cancels
 from midflight.voice.mouth import Mouth
-from midflight.voice.sending import Sending, why_kept
+from midflight.voice.sending import Sending, kept_because
 
 STOP: Final = "stop"
 WORDS: Final = ANSWERS | {Act.SAY}  # all else is a control: it settles whether to cancel
@@ -123,9 +123,9 @@ class Acts:
         """Nothing is at work: words begin something."""
         if meant.act is Act.GO_ON:
             return Done(Act.GO_ON, go_on=True)
-        begun, status = await self._sending.send(meant.said)
+        begun, kept = await self._sending.send(meant.said)
         if not begun:  # an operator has stopped it all, or they may only look on
-            return Done(Act.SAY, why_kept(status))
+            return Done(Act.SAY, kept_because(kept))
         if meant.act is Act.STRATEGY:
             await self._control.redirect(begun, meant.said, profile=meant.text, **self._by())
             return Done(Act.STRATEGY)

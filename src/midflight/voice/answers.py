@@ -16,8 +16,8 @@ from midflight.errors import JournalNotFound
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.phases import Cause
 from midflight.kernel.state import RunState
-from midflight.sheets.answers import Pick, picks, written
 from midflight.stores.lookup import question_at
+from midflight.view.question_form import Pick, picks, written
 from midflight.voice.asking import is_read_out, spoken, values_told, worded
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import Act, Meaning, doing

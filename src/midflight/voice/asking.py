@@ -16,8 +16,8 @@ from midflight.control import Control
 from midflight.errors import JournalNotFound
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.front import short
-from midflight.sheets.answers import about
-from midflight.sheets.exact import exactly
+from midflight.view.exact_text import exactly
+from midflight.view.question_form import all_facts
 from midflight.voice.mouth import Mouth
 from midflight.voice.utterance import Question
 
@@ -52,8 +52,8 @@ def is_read_out(asked: QuestionOpened) -> bool:
 
 def values_told(asked: QuestionOpened) -> str:
     """Return the values of what a question is about as they are said before it."""
-    facts = about(msgspec.json.decode(asked.schema))
-    told = ", ".join(" ".join(fact.replace(": ", " ", 1).split()) for fact in facts)
+    facts = all_facts(msgspec.json.decode(asked.schema))
+    told = ", ".join(" ".join(f"{name} {value}".split()) for name, value in facts)
     return f"This is about: {told}." if told else ""
 
 

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Final
 
 from midflight.control import Control
+from midflight.control.verbs import By
 from midflight.errors import MidflightError, NotAllowed
 from midflight.inputs import Ids
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import HUNG_UP, WHOLE, SpeechHeard
-from midflight.verbs.telling import By
 from midflight.voice.shown import Saying, Shown, Trouble
 from midflight.voice.utterance import Utterance
 

@@ -18,7 +18,7 @@ from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting
 from midflight.voice.utterance import Utterance
 
-KEPT: Final = "your message is kept"  # how a status ends that says why nothing was begun
+KEPT: Final = "your message is kept"  # where nothing says why nothing was begun
 
 
 class Sending:
@@ -39,7 +39,7 @@ class Sending:
         self._who, self._ids, self._mouth, self._noting = who, ids, mouth, noting
 
     async def send(self, text: str) -> tuple[str, str]:
-        """Write it into the thread; gives the run that it has begun, and how it stands.
+        """Write it into the thread; gives the run that it has begun, or why it has not.
 
         What was heard is on record before it. If it cannot be written, what was said goes on.
         """
@@ -65,7 +65,7 @@ class Sending:
             )
             return turn.run, ""
         accepted = await self._control.send(self._thread, text, who=self._who, key=key)
-        return accepted.target, accepted.status
+        return accepted.target, accepted.kept
 
     # ── what was heard ───────────────────────────────────────────────────────────────────────
 
@@ -98,10 +98,9 @@ class Sending:
             await self._noting.cut(said)
 
 
-def why_kept(status: str) -> str:
-    """Why nothing was begun, if the status says so; it tells of what was at work before, too."""
-    last = status.rpartition("; ")[2]
-    why = last if last.endswith(KEPT) else KEPT
+def kept_because(kept: str) -> str:
+    """Return why nothing was begun, as it is said."""
+    why = kept or KEPT
     return f"{why[0].upper()}{why[1:]}."
 
 

@@ -10,6 +10,11 @@ export interface Ack {
   status: string;
   did: string;
   target: string;
+  phase: string;
+  doing: string;
+  note: string;
+  asks: string;
+  kept: string;
 }
 
 /** An agent that can be started. */
@@ -34,6 +39,8 @@ export interface Asked {
   expires_at: number | null;
   answerers: Array<string>;
   facts: Array<[string, string]>;
+  cap: string;
+  why: string;
 }
 
 /** A run that this one has begun. ``status`` is how it stands, in one line. */
@@ -134,6 +141,7 @@ export interface Line {
   todo: number;
   status: string;
   settled: number;
+  said: string;
 }
 
 /** Something on the timeline that is no step. */
@@ -317,6 +325,9 @@ export interface RunSheet {
   receipt: Receipt;
   undriven_since: number | null;
   reads_messages: boolean;
+  parked_for: string;
+  undoing: string;
+  cause: string;
   position: number;
   moving_since: number | null;
   steps: Array<StepSheet>;
@@ -363,6 +374,9 @@ export interface RunView {
   receipt: Receipt;
   undriven_since: number | null;
   reads_messages: boolean;
+  parked_for: string;
+  undoing: string;
+  cause: string;
 }
 
 /** The server itself: its version, and the kind of store behind it. */
@@ -526,3 +540,8 @@ export type StepStatus = "queued" | "running" | "paused" | "waiting" | "done" | 
 
 /** The name of an entry in a journal. */
 export type EventName = "agent.said" | "aside.asked" | "attempt.settled" | "attempt.started" | "cancel.requested" | "child.settled" | "child.spawned" | "choice.overruled" | "driver.claimed" | "driver.released" | "driver.revoked" | "effect.stop_requested" | "front.changed" | "guard.set" | "hold.lifted" | "hold.placed" | "inbox.opened" | "limits.raised" | "message.edited" | "message.sent" | "message.triaged" | "message.withdrawn" | "messages.taken" | "notice.given" | "outcome.late" | "pause.requested" | "plan.set" | "question.answered" | "question.closed" | "question.opened" | "records.dropped" | "redirect.delivered" | "redirect.requested" | "resume.requested" | "run.created" | "run.entered" | "run.finished" | "run.handed_back" | "run.killed" | "run.paused" | "run.recovered" | "run.spoke" | "run.taken_over" | "speech.heard" | "state.saved" | "step.left" | "step.reused" | "step.settled" | "text.streamed" | "thread.created" | "timer.cleared" | "timer.set" | "todo.added" | "todo.dropped" | "todo.removed" | "todo.taken" | "todo.wanted" | "todos.reordered" | "undo.requested" | "undo.settled" | "undo.started" | "usage.spent" | "wait.began" | "wait.ended" | "window.opened" | "work.saved";
+
+/** The words for the phases of a run, as every front door has them. */
+export const PHASE_WORDS: Record<Phase, string> = { queued: "Queued", running: "Running", pausing: "Pausing", paused: "Paused", waiting: "Waiting for you", cancelling: "Cancelling", done: "Done", failed: "Failed", cancelled: "Cancelled", killed: "Stopped by an operator" };
+export const UNDRIVEN_WORD = "Nobody drives this";
+export const DELETED_WORD = "Deleted";

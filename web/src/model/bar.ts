@@ -108,19 +108,19 @@ function atRest(run: RunSheet): string {
 }
 
 export const capReached = (run: RunSheet): string =>
-  run.questions.find((question) => question.kind === "cap")?.message.split(":")[0] ?? "usd";
+  run.questions.find((question) => question.kind === "cap")?.cap ?? "usd";
 
 /** What counts towards the cap: of steps, for one, not all that were done. One that counts nothing has its own words. */
 export function atCap(run: RunSheet): string {
   const reached = capReached(run);
   if (reached === "usd") return `${money(run.spent.usd)} spent`;
-  const meter = run.meters.find(({ name }) => name === reached.replace(" ", "_"));
+  const meter = run.meters.find(({ name }) => name === reached);
   if (meter) return `${figure(meter.name, meter.used, meter.cap)} used`;
-  return capital(run.questions.find((question) => question.kind === "cap")?.message.replace(/^\w+: /, "") ?? "");
+  return capital(run.questions.find((question) => question.kind === "cap")?.why ?? "");
 }
 
 function parkedFor(run: RunSheet): string {
-  return run.status.replace(/^parked\s*/, "") || "Something else is in front";
+  return run.parked_for || "Something else is in front";
 }
 
 function undoing(run: RunSheet): string {
@@ -218,9 +218,6 @@ function firstAway(one: Slot): Slot {
   return { ...one, filled: false, consequence: "When back online", enabled: false };
 }
 
-/** The cause alone: which step it was is said beside it. */
-export const causeOf = (error: string): string => oneLine(error).replace(/^StepFailed: step (['"]).*?\1 failed: /, "");
-
 // ── after the end ────────────────────────────────────────────────────────────────────────────
 
 function ended(run: RunSheet, seen: Seen): Bar {
@@ -246,7 +243,7 @@ function ended(run: RunSheet, seen: Seen): Bar {
       };
       const close: Slot = { act: { do: "close" }, glyph: "cancel", label: "Close", consequence: run.receipt.saved.length ? "Work so far is in the thread" : "Leaves this one as it is", enabled: true };
       return {
-        ...signed("failed"), tone: "bad", ...(number ? { word: `Failed at step ${number}` } : {}), detail: causeOf(run.error),
+        ...signed("failed"), tone: "bad", ...(number ? { word: `Failed at step ${number}` } : {}), detail: oneLine(run.cause),
         slots: [...again(run, "Try again"), rewrite, close],
       };
     }

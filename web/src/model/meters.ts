@@ -50,8 +50,8 @@ export function figure(name: string, used: number, cap?: number | null): string 
   const of = (said: (n: number) => string): string => said(used) + (cap == null ? "" : ` of ${said(cap)}`);
   if (name === "usd") return of(money);
   if (name === "seconds") return (cap ?? used) < BY_CLOCK_S ? `${of(seconds)} s` : `time ${of(clock)}`;
-  const words = name.replaceAll("_", " ");
-  return `${of(short)} ${(cap ?? used) === 1 ? words.replace(/s$/, "") : words}`;
+  const plural = name.replaceAll("_", " ");
+  return `${of(short)} ${(cap ?? used) === 1 ? plural.replace(/s$/, "") : plural}`;
 }
 
 const seconds = (n: number): string => String(n < 1 ? Math.floor(n * 10) / 10 : Math.floor(n));

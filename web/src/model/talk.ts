@@ -44,7 +44,7 @@ function itemOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Ite
     case "todo: parked":
       return isSwitch(line, thread) ? null : note("Parked", parkedName(line.text));
     default:
-      return line.kind.startsWith("said") && line.text ? { kind: "said", key, line } : null;
+      return line.said && line.text ? { kind: "said", key, line } : null;
   }
 }
 

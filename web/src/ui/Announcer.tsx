@@ -11,7 +11,7 @@ export function Announcer() {
   const bar = run && barOf(run, { connection: line, now: serverNow(), thread, operator: false });
   const waits = run?.phase === "waiting";
   const state = bar ? sentence(bar.word, waits || run?.phase === "running" ? "" : bar.detail) : "";
-  const said = useFinishedMessage(run?.run, thread?.lines.filter((line) => line.kind.startsWith("said")));
+  const said = useFinishedMessage(run?.run, thread?.lines.filter((line) => line.said !== ""));
   return (
     <div className="hidden-words">
       <p role="status" aria-live="polite" id="said-politely">

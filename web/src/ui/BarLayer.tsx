@@ -156,7 +156,7 @@ function HandBack({ run }: { run: RunSheet }) {
 }
 
 function RaiseCap({ run }: { run: RunSheet }) {
-  const reached = capReached(run).replace(" ", "_");
+  const reached = capReached(run);
   const mine = CAPS.filter(([name]) => run.limits[name] != null);
   const place = `raise:${run.run}`;
   const [caps, setCaps] = useState<Record<string, string>>(() =>

@@ -1,9 +1,8 @@
 /** The receipt: what was saved, what became of every effect, and the way to undo what can be. */
 import { expecting, press } from "../actions";
-import { causeOf } from "../model/bar";
 import { read, write } from "../model/drafts";
 import { ENDED, type ReceiptLine, type RunSheet } from "../model/types";
-import { capital, straight } from "../model/words";
+import { capital, oneLine, straight } from "../model/words";
 import { useState } from "react";
 import { Steer } from "./Steer";
 
@@ -20,7 +19,7 @@ export function ReceiptCard({ run }: { run: RunSheet }) {
   const pending = lines.filter((line) => line.word === ASKED_FOR);
   const others = lines.filter((line) => line.word !== "undone" && line.word !== ASKED_FOR);
   const result = run.phase === "done" ? run.result : "";
-  const error = run.phase === "failed" && !isToldByStep(run) ? causeOf(run.error) : "";
+  const error = run.phase === "failed" && !isToldByStep(run) ? oneLine(run.cause) : "";
   if (!result && !error && lines.length + saved.length + inherited.length === 0) return null;
   return (
     <section className="receipt" aria-label="Receipt">
@@ -45,7 +44,7 @@ export function ReceiptCard({ run }: { run: RunSheet }) {
 }
 
 /** The step that has failed says why, and so does the bar. */
-const isToldByStep = (run: RunSheet): boolean => run.steps.some((step) => step.error !== "" && causeOf(run.error).startsWith(step.error.replace(/…$/, "")));
+const isToldByStep = (run: RunSheet): boolean => run.steps.some((step) => step.error !== "" && oneLine(run.cause).startsWith(step.error.replace(/…$/, "")));
 
 const earlier = (line: ReceiptLine): string => (line.earlier ? ", for the earlier brief" : "");
 

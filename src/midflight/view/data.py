@@ -1,0 +1,250 @@
+"""Plain structs that a page shows of a run, of a thread and of the list of runs.
+
+A sheet follows from the records of its journal, so that everybody who folds them gets the same one;
+only whether its driver lives is asked of the store.
+Times are those of the store. What goes on by itself (seconds in motion, a countdown) is left to the
+reader's clock: seconds are counted up to ``updated_at``, and go on while ``moving_since`` is set
+and ``undriven_since`` is not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from midflight.control.todos import TodoOffer
+from midflight.control.transcript import Line
+from midflight.kernel.limits import Meter
+from midflight.kernel.phases import Cause, Effect, Mode, Phase
+from midflight.kernel.preview import Offer
+from midflight.kernel.receipt import Receipt
+from midflight.kernel.record import Limits
+from midflight.kernel.state import Spent
+from midflight.stores.protocol import Row
+
+
+class InFlight(Struct, frozen=True):
+    """What is being done at this moment."""
+
+    position: int
+    name: str
+    noun: str
+    effect: Effect
+    irreversible: bool
+    can_be_stopped: bool
+
+
+class Asked(Struct, frozen=True):
+    """An open question; its position is its id."""
+
+    question: int
+    kind: str
+    message: str
+    schema: Raw
+    about: int = 0
+    expires_at: float | None = None
+    answerers: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()  # what it is about, whole, as every door shows it
+    cap: str = ""  # the cap that holds the run, if the question is about one
+    why: str = ""  # and why it does
+
+
+class RunView(Struct, frozen=True):
+    """A run as it is at position ``head``, what each verb would do, and what it has done so far.
+
+    ``meters`` has one entry for each cap that is set, with what calls in flight have reserved.
+    ``reads_messages`` says that it is known to read messages while it works; if not, nobody knows.
+    ``undriven_since`` is set where the run needs a driver and has none that lives: nothing happens,
+    and its clock stands still. ``parked_for`` says what a parked run waits for, ``undoing`` what a
+    run still does that is being cancelled, ``cause`` why one has failed, without the step's name.
+    """
+
+    run: str
+    head: int
+    thread: str
+    agent: str
+    title: str
+    brief: str
+    profile: str
+    parent: str
+    fork_of: str
+    mode: Mode
+    phase: Phase
+    status: str
+    holds: list[Cause]
+    human: str
+    created_at: float
+    updated_at: float
+    plan: tuple[str, ...]
+    limits: Limits
+    spent: Spent
+    meters: list[Meter]
+    questions: list[Asked]
+    in_flight: list[InFlight]
+    children: dict[str, str]
+    notices: list[tuple[str, str]]
+    error: str
+    preview: dict[str, Offer]
+    receipt: Receipt
+    undriven_since: float | None = None
+    reads_messages: bool = False
+    parked_for: str = ""
+    undoing: str = ""
+    cause: str = ""
+
+
+class UnreadMessage(Struct, frozen=True):
+    """A message that nobody has read yet."""
+
+    message: int
+    text: str
+    by: str
+    role: str
+    choice: str
+    at: float
+
+
+class StepSheet(Struct, frozen=True):
+    """One step of a run: how it stands, in one of the states that ``WORDS`` lists.
+
+    ``position`` is where it begins in the journal, which is what a fork takes; ``result_at`` is the
+    record that holds its result, 0 before that. ``until`` is when a held or repeated step begins. A
+    step of the plan that has not begun has no position yet.
+    """
+
+    id: str
+    position: int
+    name: str
+    status: str
+    word: str
+    tool: str = ""
+    noun: str = ""
+    effect: str = ""
+    irreversible: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+    seconds: float | None = None
+    usd: float = 0.0
+    tokens: int = 0
+    attempt: int = 1
+    tries: int = 0
+    summary: str = ""
+    error: str = ""
+    question: int = 0
+    child: str = ""
+    rewritten: bool = False
+    can_be_stopped: bool = False
+    result_at: int = 0
+    until: float | None = None
+
+
+class Change(Struct, frozen=True):
+    """A redirect: the brief before and after, and whether the run was told of it yet."""
+
+    at: float
+    by: str
+    was: str
+    now: str
+    applied: bool
+
+
+class Mark(Struct, frozen=True):
+    """Something on the timeline that is no step."""
+
+    at: float
+    kind: str
+    text: str
+    by: str = ""
+
+
+class Background(Struct, frozen=True):
+    """A run that this one has begun. ``status`` is how it stands, in one line."""
+
+    run: str
+    title: str
+    phase: str
+    started_at: float
+    ended_at: float | None
+    status: str
+
+
+class ForkFrom(Struct, frozen=True):
+    """The step from which a run that has ended would be tried again, and its number in the list."""
+
+    position: int
+    number: int
+    name: str
+
+
+class RunSheet(RunView, frozen=True, kw_only=True):
+    """All that the view of a run shows. ``position`` is what a control takes as ``expect``.
+
+    ``done`` counts its steps that have a result, as the list of runs does; those of runs that it
+    has begun are spent, and not among them.
+    """
+
+    position: int
+    moving_since: float | None
+    steps: list[StepSheet]
+    done: int
+    changes: list[Change]
+    marks: list[Mark]
+    spend: list[tuple[float, float, int]]
+    background: list[Background]
+    result: str
+    ended_at: float | None
+    ended_by: str
+    failed_step: str
+    fork_from: ForkFrom | None
+
+
+class RunNews(Struct, frozen=True):
+    """The parts of a run's sheet that have come or changed since a follower last asked.
+
+    ``steps`` have begun or changed, ``marks`` are new, and so are the ``changes`` of the brief that
+    the run was told of. ``questions`` are all that are open.
+    """
+
+    steps: list[StepSheet]
+    marks: list[Mark]
+    changes: list[Change]
+    questions: list[Asked]
+
+
+class ThreadSheet(Struct, frozen=True):
+    """A conversation. ``hosted`` says whether an agent answers here whatever runs."""
+
+    thread: str
+    head: int
+    title: str
+    front: str
+    hosted: bool
+    created_at: float
+    updated_at: float
+    lines: list[Line]
+    todos: list[TodoOffer]
+    unread: list[UnreadMessage]
+    runs: list[Row]
+
+
+Sheet = RunSheet | ThreadSheet
+
+
+WORDS: Final = {
+    "queued": "Queued",
+    "running": "Running",
+    "paused": "Paused",
+    "waiting": "Needs you",
+    "done": "Done",
+    "failed": "Failed",
+    "retrying": "Retry",
+    "cancelled": "Cancelled",
+    "skipped": "Skipped",
+    "undoing": "Undoing",
+    "undone": "Undone",
+    "undo_failed": "Could not undo",
+    "kept": "Kept",
+    "lost": "Cut off",
+}
+"""The states of a step, and what a person reads."""

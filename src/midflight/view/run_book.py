@@ -1,0 +1,232 @@
+"""The sheet of a run, folded from its records one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import structs
+
+from midflight.kernel import events as e
+from midflight.kernel.fold import SIGNS_OF_LIFE, advance
+from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.receipt import Receipt
+from midflight.kernel.record import Event, Recorded
+from midflight.kernel.state import RunState
+from midflight.kernel.timing import needs_driver
+from midflight.stores.protocol import Delta, Row
+from midflight.view.data import Asked, Background, Change, Mark, RunNews, RunSheet, StepSheet
+from midflight.view.forks import fork_from
+from midflight.view.marks import mark_of
+from midflight.view.run_fields import accounted, asked, viewed
+from midflight.view.step_list import Steps
+from midflight.view.step_status import without_driver
+from midflight.view.summaries import short, summary
+
+POINTS_MAX: Final = 200  # of the curve of spending; a screen is not much wider
+RESULT_WIDTH: Final = 400
+Spend = tuple[float, float, int]
+BESIDE: Final = {
+    e.StepSettled,
+    e.TextStreamed,
+    e.UsageSpent,
+    e.TimerSet,
+    e.TimerCleared,
+    e.StateSaved,
+}
+"""Events that change no effect and not what a verb would do, unless they take an effect over."""
+
+
+class RunBook:
+    """Takes the records of one run, in order, and gives its sheet."""
+
+    def __init__(self, journal: str) -> None:
+        self.state = RunState(journal)
+        self._steps = Steps()
+        self._asked: dict[int, Asked] = {}
+        self._changes: list[Change] = []
+        self._marks: list[Mark] = []
+        self._curve = Curve()
+        self._children: dict[str, Background] = {}
+        self._texts: dict[str, Delta] = {}
+        self._accounted: dict[str, Any] = {}
+        self._result = ""
+        self._ended_at: float | None = None
+        self._told = (0, 0)  # marks and changes that ``news`` has given
+        self._undriven_since: float | None = None
+
+    @property
+    def children(self) -> tuple[str, ...]:
+        """The runs that it has begun."""
+        return tuple(self._children)
+
+    @property
+    def texts(self) -> list[Delta]:
+        """The text that open steps have said so far, as far as it is on record."""
+        return list(self._texts.values())
+
+    def knows(self, step: str) -> bool:
+        """Return whether this step has begun, as far as the journal says."""
+        return self._steps.knows(step)
+
+    def undriven(self, since: float | None) -> bool:
+        """Note since when nobody drives it, which no record says; whether that is news."""
+        before, self._undriven_since = self._undriven_since, since
+        return before != since
+
+    def take(self, record: Recorded) -> None:
+        """Fold one more record."""
+        event, state = record.event, self.state
+        if type(event) in SIGNS_OF_LIFE:
+            self._undriven_since = None
+        mark = mark_of(record, before=state)
+        self._note_change(event, record.at)
+        advance(state, record)
+        if type(event) not in BESIDE or getattr(event, "earlier", None) is not None:
+            self._accounted = {}
+        self._steps.take(record, state)
+        self._curve.take(record.at, state)
+        self._note(event, record)
+        if mark is not None:
+            self._marks.append(mark)
+
+    def _note(self, event: Event, record: Recorded) -> None:
+        match event:
+            case e.QuestionOpened():
+                self._asked[record.position] = asked(record.position, event)
+            case e.TextStreamed():
+                self._hear(event)
+            case e.StepSettled():
+                self._texts.pop(event.step, None)
+            case e.AttemptSettled():
+                self._texts = {s: d for s, d in self._texts.items() if d.attempt != event.attempt}
+            case e.ChildSpawned():
+                title = short(event.brief)
+                child = Background(event.child, title, Phase.QUEUED, record.at, None, "")
+                self._children[event.child] = child
+            case e.ChildSettled() if event.child in self._children:
+                ended = structs.replace(
+                    self._children[event.child], phase=event.outcome, ended_at=record.at
+                )
+                self._children[event.child] = ended
+            case e.RunFinished():
+                self._result = short(summary(event.result, event.blob), RESULT_WIDTH)
+            case _:
+                pass
+        if self.state.phase in ENDS:
+            self._texts.clear()
+        self._ended_at = (self._ended_at or record.at) if self.state.phase in ENDS else None
+
+    def _note_change(self, event: Event, at: float) -> None:
+        """Note a redirect; one that another replaces before the run has heard it is dropped."""
+        if isinstance(event, e.RedirectRequested):
+            if self._changes and not self._changes[-1].applied:
+                self._changes.pop()
+            change = Change(at, event.who.by, self.state.brief, event.text, applied=False)
+            self._changes.append(change)
+        elif isinstance(event, e.RedirectDelivered) and self._changes:
+            heard = structs.replace(self._changes[-1], was=self.state.brief, now=event.brief)
+            self._changes[-1] = structs.replace(heard, applied=True)
+
+    def _hear(self, event: e.TextStreamed) -> None:
+        before = self._texts.get(event.step)
+        said = before.text if before is not None and before.attempt == event.attempt else ""
+        text = said[: event.offset] + event.text
+        self._texts[event.step] = Delta(self.state.journal, event.step, event.attempt, 0, text)
+
+    def news(self) -> RunNews:
+        """Return what has come or changed since the last call, and every open question.
+
+        Its cost does not grow with the length of the run, so a follower may ask after each record.
+        """
+        marks, changes = self._told
+        ready = [change for change in self._changes[changes:] if change.applied]
+        self._told = (len(self._marks), changes + len(ready))
+        return RunNews(self._steps.changed(self.state), self._marks[marks:], ready, self._open())
+
+    def outline(self) -> RunSheet:
+        """Return the sheet without what grows with the run, for a picture that is drawn often.
+
+        It has the steps that have not settled and what is planned. Settled steps, marks, the
+        receipt and what each verb would do are left out.
+        """
+        empty = Receipt(self.state.journal, self.state.phase, (), ())
+        left_out = {"preview": {}, "receipt": empty, "marks": [], "fork_from": None}
+        return self._sheet({}, self._steps.unsettled(self.state), left_out)
+
+    def sheet(self, rows: Mapping[str, Row] | None = None) -> RunSheet:
+        """Make the sheet of the run as it stands; ``rows`` are those of the runs it has begun."""
+        state = self.state
+        self._accounted = self._accounted or accounted(state)
+        steps = self._steps.sheets(state)
+        forks = fork_from(state.phase, steps, self._failed())
+        growing = self._accounted | {"marks": list(self._marks), "fork_from": forks}
+        return self._sheet(rows or {}, steps, growing)
+
+    def _sheet(
+        self, rows: Mapping[str, Row], steps: list[StepSheet], growing: dict[str, Any]
+    ) -> RunSheet:
+        state = self.state
+        undriven = self._undriven_since if needs_driver(state) else None
+        if undriven is not None:
+            steps = [without_driver(step, undriven) for step in steps]
+        by = state.ended_by.by if state.ended_by is not None and not state.alive else ""
+        return RunSheet(
+            **viewed(state, state.at, self._open(), undriven),
+            **growing,
+            position=state.relevant,
+            moving_since=state.moving_since,
+            steps=steps,
+            done=state.done,
+            changes=list(self._changes),
+            spend=list(self._curve.points),
+            background=[_now(child, rows.get(run)) for run, child in self._children.items()],
+            result=self._result if state.phase is Phase.DONE else "",
+            ended_at=self._ended_at,
+            ended_by=by,
+            failed_step=self._failed(),
+        )
+
+    def _open(self) -> list[Asked]:
+        return [self._asked[position] for position in self.state.questions]
+
+    def _failed(self) -> str:
+        return self._steps.failed if self.state.phase is Phase.FAILED else ""
+
+
+class Curve:
+    """Spending over time in a bounded number of points; the last one is always the present."""
+
+    def __init__(self) -> None:
+        self.points: list[Spend] = []
+        self._every = 1
+        self._count = 0
+
+    def take(self, at: float, state: RunState) -> None:
+        """Add a point if something was spent."""
+        last = self.points[-1] if self.points else (0.0, 0.0, 0)
+        spent = (at, state.spent.usd, state.spent.tokens)
+        if spent[1:] == last[1:]:
+            return
+        if self._count % self._every and self.points:
+            self.points[-1] = spent
+        else:
+            self.points.append(spent)
+        self._count += 1
+        if len(self.points) > POINTS_MAX:
+            self.points = self.points[1::2]
+            self._every *= 2
+
+
+def _now(child: Background, row: Row | None) -> Background:
+    """Return a child as its own row tells of it, unless only its parent knows that it has ended."""
+    if row is None or row.journal != child.run:
+        return child
+    if child.ended_at is not None and row.phase not in ENDS:
+        return child  # the row was read before
+    steps = f"{row.steps} step{'s' * (row.steps != 1)}"
+    ended = child.ended_at or (row.updated_at if row.phase in ENDS else None)
+    title = row.title or child.title
+    return structs.replace(
+        child, title=title, phase=row.phase, ended_at=ended, status=f"{row.phase}, {steps}"
+    )
