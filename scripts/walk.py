@@ -68,21 +68,21 @@ class Known(NamedTuple):
 WALKS: Final = {
     "step": Known(
         "a no-op `write` step, from the call of `run.step` until it returns",
-        today=Figures(50, 213, 331, 20),
+        today=Figures(49, 215, 331, 20),
         goal=(28, 110, 170, 8),
     ),
     "cancel": Known(
         "a cancel of a run in a read, from the press until the run has ended",
-        today=Figures(62, 351, 614, 49),
+        today=Figures(65, 365, 629, 49),
         goal=(30, 130, None, None),
     ),
     "message": Known(
         "a message to a thread whose run is at work, until it is known what is done about it",
-        today=Figures(48, 403, 687, 30),
+        today=Figures(51, 421, 721, 36),
     ),
     "wait": Known(
         'a spoken "wait", from the recognised word until the run is paused',
-        today=Figures(76, 390, 683, 45),
+        today=Figures(78, 401, 698, 48),
     ),
 }
 SLACK: Final = 0.02  # of a figure, and
