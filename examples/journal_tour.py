@@ -1,6 +1,6 @@
 """A run told by its journal: steps, a pause, a redirect, a cancel that undoes, and the receipt.
 
-It plays the driver's part by hand, on a real SQLite file, to show what an executor writes: every
+It plays the driver's part by hand, on a real SQLite file, to show what a driver writes: every
 line it prints was on the disk before it was printed.
 """
 

@@ -21,7 +21,7 @@ class Mutant:
 
 
 KERNEL, STORES = "src/midflight/kernel/", "src/midflight/stores/"
-EXECUTOR = "src/midflight/executor/"
+RUNTIME = "src/midflight/runtime/"
 START = "tests/scenarios/test_start.py::test_"
 POSTGRES = "tests/stores/test_postgres.py::test_"
 LOCKS = "tests/stores/test_postgres_locks.py::test_"
@@ -68,14 +68,14 @@ MUTANTS = (
     ),
     Mutant(
         "a result that is larger than a journal takes fails its step, not its driver",
-        EXECUTOR + "values.py",
+        RUNTIME + "values.py",
         "    if len(raw) > BLOB_MAX:",
         "    if False:",
         ("tests/scenarios/test_slips.py",),
     ),
     Mutant(
         "an effect whose arguments do not fit is not in doubt",
-        EXECUTOR + "calls.py",
+        RUNTIME + "steps/tool_call.py",
         "(self._was_refused(error) or self._misfits(error))",
         "self._was_refused(error)",
         ("tests/scenarios/test_slips.py",),
@@ -988,29 +988,29 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "executor: a stop before the first line prevents it",
-        EXECUTOR + "attempts.py",
-        "    if step.told or not driver.gate.may_start(step.course):  # no await",
+        "runtime: a stop before the first line prevents it",
+        RUNTIME + "steps/attempt.py",
+        "    if step.told or not host.gate.may_start(step.course):  # no await",
         "    if step.told:  # no await",
         (START + "a_cancel_between_the_record_of_a_start_and_its_first_line_prevents_it",),
     ),
     Mutant(
-        "executor: a start is decided on what was read last",
-        EXECUTOR + "attempts.py",
-        "    if step.told or not step.driver.gate.may_start(step.course):\n        return []\n",
+        "runtime: a start is decided on what was read last",
+        RUNTIME + "steps/attempt.py",
+        "    if step.told or not step.host.gate.may_start(step.course):\n        return []\n",
         "",
         (START + "a_pause_just_before_a_start_is_written_lets_it_begin_after_the_resume",),
     ),
     Mutant(
-        "executor: who is not sure of its lease starts nothing",
-        EXECUTOR + "gate.py",
-        "            and driver.lease.held\n",
+        "runtime: who is not sure of its lease starts nothing",
+        RUNTIME + "signals.py",
+        "            and self._lease.held\n",
         "",
         (START + "a_driver_that_is_not_sure_of_its_lease_starts_nothing_until_it_is",),
     ),
     Mutant(
-        "executor: a request that is not consumed yet holds starts back",
-        EXECUTOR + "gate.py",
+        "runtime: a request that is not consumed yet holds starts back",
+        RUNTIME + "signals.py",
         "            and not state.pending\n",
         "",
         ("tests/scenarios/test_steer.py",),

@@ -8,9 +8,9 @@ from layers_away import AWAY_MUTANTS
 from layers_channels import CHANNEL_MUTANTS
 from layers_edge import EDGE_MUTANTS
 from layers_engines import ENGINE_MUTANTS
-from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
 from layers_postgres import POSTGRES_MUTANTS
+from layers_runtime import RUNTIME_MUTANTS
 from layers_server import SERVER_MUTANTS
 from layers_talk import TALK_MUTANTS
 from layers_terminal import TERMINAL_MUTANTS
@@ -23,7 +23,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *CHANNEL_MUTANTS,
     *EDGE_MUTANTS,
     *ENGINE_MUTANTS,
-    *EXECUTOR_MUTANTS,
+    *RUNTIME_MUTANTS,
     *MODEL_MUTANTS,
     *POSTGRES_MUTANTS,
     *SERVER_MUTANTS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from layers import Mutant
 
-EXECUTOR = "src/midflight/executor/"
-CLIENT = EXECUTOR + "journal_client.py"
+RUNTIME = "src/midflight/runtime/"
+CLIENT = RUNTIME + "journal_client.py"
 AWAY = "tests/scenarios/test_store_away.py::test_no_call_fails_while_a_store_answers_nothing"
 PATIENCE = "tests/scenarios/test_patience.py::test_"
 WHOLE_TIME = (
@@ -36,14 +36,14 @@ AWAY_MUTANTS = (
     ),
     Mutant(
         "store away: a decision that was not taken is chosen anew",
-        EXECUTOR + "logbook.py",
+        RUNTIME + "run_journal.py",
         "            if unsure or self.state.head != head:",
         "            if True:",
         (WHOLE_TIME,),
     ),
     Mutant(
         "store away: the time for an answer begins when the question can be seen",
-        EXECUTOR + "asking.py",
+        RUNTIME + "questions.py",
         "        if within is not None:\n",
         "        if False:\n",
         (

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from layers import Mutant
 
-EXECUTOR, ENGINES = "src/midflight/executor/", "src/midflight/engines/"
+RUNTIME, ENGINES = "src/midflight/runtime/", "src/midflight/engines/"
 SECOND = "tests/scenarios/test_second_line.py::test_"
 
 EDGE_MUTANTS = (
     Mutant(
         "edge: half of a character is replaced in a text for people",
-        EXECUTOR + "foreign.py",
+        RUNTIME + "foreign.py",
         'return said if said.isascii() else HALVES.sub("\\ufffd", said)',
         "return said",
-        ("tests/executor/test_foreign.py",),
+        ("tests/runtime/test_foreign.py",),
     ),
     Mutant(
         "edge: a long text for people is cut",
-        EXECUTOR + "foreign.py",
+        RUNTIME + "foreign.py",
         "    if more > 0:",
         "    if False:",
-        ("tests/executor/test_foreign.py",),
+        ("tests/runtime/test_foreign.py",),
     ),
     Mutant(
         "edge: a result of NaN is refused",
         "src/midflight/plain.py",
         'if b"null" in body and (found := _find(value, what, hook)):',
         "if False and (found := _find(value, what, hook)):",
-        ("tests/executor/test_foreign.py",),
+        ("tests/runtime/test_foreign.py",),
     ),
     Mutant(
         "edge: what a line of a tool raises does not end the process",
-        EXECUTOR + "foreign.py",
+        RUNTIME + "foreign.py",
         "        return not _raised_by_a_line(error) or _by_a_handler(error)",
         "        return True",
-        ("tests/executor/test_foreign.py",),
+        ("tests/runtime/test_foreign.py",),
     ),
     Mutant(
         "edge: a fact that a store refuses is mended",
-        EXECUTOR + "foreign.py",
+        RUNTIME + "foreign.py",
         "            kept[field.name] = text(value, MENDED_MAX)",
         "            kept[field.name] = value",
         (SECOND + "a_fact_that_a_store_refuses_is_mended_so_that_it_takes_it",),

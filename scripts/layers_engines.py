@@ -32,7 +32,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: what a lost worker tells late is not waited for",
-        "src/midflight/executor/heard.py",
+        "src/midflight/runtime/replay/history.py",
         "            self.unclaimed.discard(step)  # told late:",
         "            pass  # told late:",
         (
@@ -41,10 +41,10 @@ ENGINE_MUTANTS = (
         ),
     ),
     Mutant(
-        "executor: how old a key is goes by the store's clock",
-        "src/midflight/executor/doubt.py",
-        "    recent = step.driver.time_of_the_store() - first.at",
-        "    recent = step.driver.clock() - first.at",
+        "runtime: how old a key is goes by the store's clock",
+        "src/midflight/runtime/steps/step_recovery.py",
+        "    recent = step.host.journal.clock.now() - first.at",
+        "    recent = step.host.clock() - first.at",
         (
             "tests/scenarios/test_replay.py::"
             "test_how_old_a_key_is_goes_by_the_stores_clock_whatever_the_workers_says",

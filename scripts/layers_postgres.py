@@ -14,7 +14,7 @@ READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
 POSTGRES_MUTANTS = (
     Mutant(
         "Postgres: what was done while nothing could be written is kept",
-        "src/midflight/executor/journal_client.py",
+        "src/midflight/runtime/journal_client.py",
         "TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)",
         "TROUBLE: Final = (StoreBusy, StoreFull, StoreUnavailable)",
         ("tests/scenarios/test_read_only.py",),

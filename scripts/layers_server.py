@@ -344,15 +344,15 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "live text: what may be the beginning of a secret waits",
-        "src/midflight/executor/speech.py",
+        "src/midflight/runtime/steps/speech.py",
         "        split = len(said) - beginning_of_one(said)",
         "        split = len(said)",
         LIVE,
     ),
     Mutant(
         "live text: an attempt that is over is forgotten",
-        "src/midflight/executor/speech.py",
-        "            step.driver.journals.voices.end(self._voice)\n",
+        "src/midflight/runtime/steps/speech.py",
+        "            self._host.journal.client.voices.end(self._voice)\n",
         "            pass\n",
         LIVE,
     ),

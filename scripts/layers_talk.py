@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layers import Mutant
 
-EXECUTOR, KERNEL = "src/midflight/executor/", "src/midflight/kernel/"
+RUNTIME, KERNEL = "src/midflight/runtime/", "src/midflight/kernel/"
 HARD = "tests/scenarios/test_messages_hard.py::test_"
 CHAT = "tests/scenarios/test_conversation.py::test_"
 SWITCHING = "tests/scenarios/test_switching.py::test_"
@@ -17,7 +17,7 @@ ASSISTANT = "src/midflight/assistant/"
 TALK_MUTANTS = (
     Mutant(
         "talk: the end of a run is one decision with its thread",
-        EXECUTOR + "front.py",
+        RUNTIME + "threads/succession.py",
         "        after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)\n",
         "",
         (HARD + "what_comes_next_is_begun_in_the_very_transaction_of_the_end",),
@@ -31,56 +31,56 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: a model that chooses is not told what a viewer says",
-        EXECUTOR + "triage.py",
+        RUNTIME + "threads/thread_triage.py",
         "self._chosen([m for m in messages if m.who.role.steers])",
         "self._chosen(list(messages))",
         (SWITCHING + "a_message_of_a_viewer_is_read_as_such_and_moves_nothing",),
     ),
     Mutant(
         "talk: what was chosen holds for the text that was looked at",
-        EXECUTOR + "choosing.py",
+        RUNTIME + "threads/thread_triage.py",
         " and not now.choice and now.text == message.text",
         " and not now.choice",
         (OVERRULE + "a_message_that_is_edited_while_it_is_looked_at_is_looked_at_again",),
     ),
     Mutant(
         "talk: a message is chosen about once",
-        EXECUTOR + "choosing.py",
+        RUNTIME + "threads/thread_triage.py",
         " and not now.choice and now.text == message.text",
         " and now.text == message.text",
         (OVERRULE + "what_a_person_has_chosen_while_a_model_thinks_stands",),
     ),
     Mutant(
         "talk: a hold of a waiting run aborts its triage",
-        EXECUTOR + "attention.py",
-        "        driver.log.heard.append(self._triage.abort_if_stopped)\n",
+        RUNTIME + "threads/thread_messages.py",
+        "        host.journal.listen(self._triage.abort_if_stopped)\n",
         "",
         (HARD + "a_pause_in_the_middle_of_a_triage_of_a_waiting_run_lists_and_aborts_it",),
     ),
     Mutant(
         "talk: what was not read yet is no silence",
-        EXECUTOR + "attention.py",
+        RUNTIME + "threads/thread_messages.py",
         "                if not self._more_than(heard):\n                    break\n",
         "                break\n",
         (HARD + "a_driver_that_was_busy_does_not_take_what_it_has_not_read_for_silence",),
     ),
     Mutant(
         "talk: nobody is asked while a person holds the run",
-        EXECUTOR + "triage.py",
-        "        return driver.gate.moves and driver.course.told is None and not driver.draining\n",
-        "        return driver.course.told is None and not driver.draining\n",
+        RUNTIME + "threads/thread_triage.py",
+        "        return host.gate.moves and host.signals.told is None and not host.gate.draining\n",
+        "        return host.signals.told is None and not host.gate.draining\n",
         (CHAT + "a_pause_aborts_the_triage_and_it_is_made_again_after_the_resume",),
     ),
     Mutant(
         "talk: only the run in front looks at messages",
-        EXECUTOR + "attention.py",
+        RUNTIME + "threads/thread_messages.py",
         "        return talk is not None and in_front and bool(front.open_messages(talk))\n",
         "        return talk is not None and bool(front.open_messages(talk))\n",
         (SWITCHING + "a_run_that_is_started_beside_leaves_messages_to_the_front",),
     ),
     Mutant(
         "talk: a replay knows nothing of a triage",
-        EXECUTOR + "heard.py",
+        RUNTIME + "replay/history.py",
         "            case e.AttemptStarted(tool=machine.TRIAGE):\n",
         "            case e.AttemptStarted(tool='none of them'):\n",
         (CHAT + "a_triage_is_on_record_as_a_model_call_and_replay_knows_nothing_of_it",),
@@ -129,7 +129,7 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: the switch of the agent that would go on is looked at",
-        EXECUTOR + "front.py",
+        RUNTIME + "threads/succession.py",
         "                raise Uncovered(event.agent)\n",
         "                pass\n",
         (SWITCHING + "an_agent_that_is_stopped_begins_nothing_for_a_message_or_a_todo",),
@@ -150,9 +150,9 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: what was chosen is applied only while the run moves",
-        EXECUTOR + "triage.py",
-        "            if not still_moves(mine, driver.epoch) or talk.front != driver.run:\n",
-        "            if talk.front != driver.run:\n",
+        RUNTIME + "threads/thread_triage.py",
+        "            if not still_moves(mine, host.journal.epoch) or talk.front",
+        "            if talk.front",
         (HARD + "a_pause_that_comes_as_the_triage_ends_leaves_the_messages_open",),
     ),
     Mutant(
@@ -192,7 +192,7 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "words: what a run says is marked if it has read strangers",
-        EXECUTOR + "talk.py",
+        RUNTIME + "threads/thread_messages.py",
         "            untrusted=mine.untrusted,\n",
         "",
         (WORDS + "taint_of_a_run_is_found_by_the_next_run_that_reads_its_clean_words",),

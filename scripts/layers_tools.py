@@ -31,7 +31,7 @@ TOOL_MUTANTS = (
     ),
     Mutant(
         "secrets: what people edit refers to none",
-        "src/midflight/executor/approval.py",
+        "src/midflight/runtime/steps/preconditions.py",
         "        plain = edited_beside(plain, given)\n",
         "        pass\n",
         SECRETS,

@@ -68,21 +68,21 @@ class Known(NamedTuple):
 WALKS: Final = {
     "step": Known(
         "a no-op `write` step, from the call of `run.step` until it returns",
-        today=Figures(63, 300, 447, 25),
+        today=Figures(49, 215, 331, 20),
         goal=(28, 110, 170, 8),
     ),
     "cancel": Known(
         "a cancel of a run in a read, from the press until the run has ended",
-        today=Figures(71, 409, 668, 51),
+        today=Figures(65, 365, 629, 49),
         goal=(30, 130, None, None),
     ),
     "message": Known(
         "a message to a thread whose run is at work, until it is known what is done about it",
-        today=Figures(57, 434, 773, 30),
+        today=Figures(51, 421, 721, 36),
     ),
     "wait": Known(
         'a spoken "wait", from the recognised word until the run is paused',
-        today=Figures(86, 463, 774, 45),
+        today=Figures(78, 401, 698, 48),
     ),
 }
 SLACK: Final = 0.02  # of a figure, and

@@ -76,7 +76,7 @@ def tools_of_this_story() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def log_of_this_story() -> Iterator[None]:
     """A command that a story runs in this process sets up the log for its own."""
-    ours = [logging.getLogger(name) for name in ("midflight", "midflight.executor.function")]
+    ours = [logging.getLogger(name) for name in ("midflight", "midflight.runtime.run_session")]
     before = [(one.level, one.handlers[:], one.filters[:]) for one in ours]
     yield
     for one, (level, handlers, filters) in zip(ours, before, strict=True):

@@ -17,11 +17,12 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.executor import approval, values
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Phase
 from midflight.kernel.record import Actor
 from midflight.run import Run, Step
+from midflight.runtime import values
+from midflight.runtime.steps import preconditions
 from midflight.stores.protocol import Store
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open
@@ -93,7 +94,7 @@ def stored(payment: dict[str, Any]) -> bytes:
 
 def test_the_two_payments_have_the_same_short_digest() -> None:
     assert short(stored(TO_ANN)) == short(stored(TO_EVE)) == SHORT
-    schemas = [approval.schema(words, edited={}) for words in (ANN_IN_WORDS, EVE_IN_WORDS)]
+    schemas = [preconditions.schema(words, edited={}) for words in (ANN_IN_WORDS, EVE_IN_WORDS)]
     ann, eve = (short(bytes(values.encode("x", "its schema", each))) for each in schemas)
     assert ann == eve
 
@@ -166,7 +167,7 @@ async def earlier_question(store: Store, payment: dict[str, Any], key: str = "")
     driver = await begun_by_an_earlier_release(store)
     bound = short(msgspec.json.encode([SHORT, POLICY, []]))
     given = {"args": [], "kwargs": payment}
-    schema = approval.schema(given) | {"x-tool": "attacks.pay", "x-names": []}
+    schema = preconditions.schema(given) | {"x-tool": "attacks.pay", "x-names": []}
     question = e.QuestionOpened(
         epoch=driver.epoch,
         kind="approval",

@@ -24,9 +24,9 @@ from midflight.channels.render import card
 from midflight.channels.webhook import _shown as delivered
 from midflight.cli.following import Follower, Lines, Picture
 from midflight.cli.lifting import question_lines
-from midflight.executor import approval
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.state import RunState
+from midflight.runtime.steps import preconditions
 from midflight.server.agui_state import open_interrupts
 from midflight.terminal import looks
 from midflight.tui.card import facts_shown
@@ -64,7 +64,7 @@ EVERYTHING: dict[str, Any] = {"args": HOSTILE, "kwargs": {"to": HOSTILE, "body":
 
 
 def question(call: dict[str, Any]) -> QuestionOpened:
-    schema = approval.schema(call) | {"x-tool": "bank.pay", "x-names": ["first"]}
+    schema = preconditions.schema(call) | {"x-tool": "bank.pay", "x-names": ["first"]}
     return QuestionOpened(
         epoch=1, kind="approval", message="May it?", schema=Raw(msgspec.json.encode(schema))
     )

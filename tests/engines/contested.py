@@ -111,5 +111,7 @@ async def main(address: str, workdir: str) -> None:
 
 
 if __name__ == "__main__":
-    logging.getLogger("midflight.executor.reporting").disabled = True  # its tools fail on purpose
+    logging.getLogger(
+        "midflight.runtime.steps.step_recovery"
+    ).disabled = True  # its tools fail on purpose
     asyncio.run(main(*sys.argv[1:]))

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 import anyio
 import pytest
 
-from midflight.executor import attempts, calls, drive, heard, in_time
 from midflight.inputs import steady, wall_clock
+from midflight.runtime import run_journal
+from midflight.runtime.replay import history
+from midflight.runtime.steps import attempt, bounds, tool_call
 
 A_MOMENT_S = 0.01  # by which a deadline is over, and not just reached
 
@@ -57,7 +59,7 @@ class Hours:
         loop = asyncio.get_running_loop()
         really = loop.time
         self._patch.setattr(loop, "time", lambda: really() + self._skipped)
-        for module in (attempts, calls, drive, heard, in_time):
+        for module in (attempt, tool_call, history, bounds, run_journal):
             self._patch.setattr(module, "steady", lambda: steady() + self._skipped)
 
     def skip_to(self, moment: float) -> None:

@@ -238,7 +238,7 @@ async def test_an_undo_that_finds_its_object_changed_leaves_it_alone(driving: Op
 async def test_a_tool_that_swallows_cancellation_is_waited_for_and_told_of_truthfully(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.calls.GRACE_S", 60.0)  # it is told once
+    monkeypatch.setattr("midflight.runtime.steps.tool_call.GRACE_S", 60.0)  # it is told once
     begun, swallowed, go = anyio.Event(), anyio.Event(), anyio.Event()
 
     @tool(effect="once", name="cancel-swallow.make", label="letter")

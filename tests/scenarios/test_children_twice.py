@@ -29,7 +29,7 @@ Brief = Callable[[Run], str]
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.05)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 0.05)
 
 
 class Office:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.1)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 0.1)
 
 
 class Office:

@@ -41,7 +41,7 @@ async def events(control: Control, run: str) -> list[object]:
 async def test_stop_works_between_two_tools_and_not_only_during_a_call(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.function.UNWIND_S", 0.3)
+    monkeypatch.setattr("midflight.runtime.run_session.UNWIND_S", 0.3)
     stage, between = Stage("between"), anyio.Event()
     look = stage.reader()
 

@@ -10,11 +10,11 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.executor import cancel as cancelling
-from midflight.executor import undo
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.run import Run
+from midflight.runtime import cancellation as cancelling
+from midflight.runtime.steps import undo
 from midflight.stores.protocol import Store
 from midflight.tools.declaration import Done, NotDone, tool
 from midflight.tools.options import EffectRecord

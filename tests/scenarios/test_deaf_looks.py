@@ -9,11 +9,12 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.executor import guarding, left
-from midflight.executor import undo as undoing
 from midflight.guards import Fingerprint
 from midflight.kernel.phases import Phase
 from midflight.run import Run
+from midflight.runtime.replay import staleness
+from midflight.runtime.steps import side_calls
+from midflight.runtime.steps import undo as undoing
 from midflight.tools.declaration import tool
 from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
@@ -47,10 +48,10 @@ class Look:
 
 @pytest.fixture(autouse=True)
 def _looks_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left, "LOOK_S", 0.1)
-    monkeypatch.setattr(left, "HURRY_S", 0.1)
-    monkeypatch.setattr(guarding, "LOOK_S", 0.1)
-    monkeypatch.setattr(guarding, "STOPS_S", 0.1)
+    monkeypatch.setattr(side_calls, "LOOK_S", 0.1)
+    monkeypatch.setattr(side_calls, "HURRY_S", 0.1)
+    monkeypatch.setattr(staleness, "LOOK_S", 0.1)
+    monkeypatch.setattr(staleness, "STOPS_S", 0.1)
     monkeypatch.setattr(undoing, "PAUSE_S", 0.01)
 
 
@@ -65,7 +66,7 @@ async def undo(_: EffectRecord) -> None: ...
 async def test_a_deaf_leaves_keeps_no_cancel(
     driving: Open, monkeypatch: pytest.MonkeyPatch, now: bool
 ) -> None:
-    monkeypatch.setattr(left, "LOOK_S", 3600.0 if now else 0.1)
+    monkeypatch.setattr(side_calls, "LOOK_S", 3600.0 if now else 0.1)
     look = Look(deaf=True)
 
     @tool(name=f"looks.cancel-{now}", label="letter", undo=undo, fingerprint=look, stops_within=0.1)
@@ -151,7 +152,7 @@ async def test_a_guard_that_becomes_deaf_is_asked_about_and_keeps_no_cancel(
         await run.step("Make", make)
 
     if cancelled:
-        monkeypatch.setattr(guarding, "LOOK_S", 3600.0)
+        monkeypatch.setattr(staleness, "LOOK_S", 3600.0)
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         with anyio.fail_after(IN_TIME_S):

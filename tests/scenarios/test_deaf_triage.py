@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midflight.executor.calls.GRACE_S", 0.05)
-    monkeypatch.setattr("midflight.executor.calls.STUBBORN_S", 0.2)
+    monkeypatch.setattr("midflight.runtime.steps.tool_call.GRACE_S", 0.05)
+    monkeypatch.setattr("midflight.runtime.steps.tool_call.STUBBORN_S", 0.2)
 
 
 class Deaf:
@@ -103,8 +103,8 @@ async def test_a_deaf_triage_holds_no_cancel_no_pause_and_no_end(driving: Open, 
 async def test_a_triage_that_takes_too_long_and_is_deaf_is_left_and_its_messages_are_read(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.triage.TRIAGE_S", 0.1)
-    monkeypatch.setattr("midflight.executor.triage.GRACE_S", 0.05)
+    monkeypatch.setattr("midflight.runtime.threads.thread_triage.TRIAGE_S", 0.1)
+    monkeypatch.setattr("midflight.runtime.threads.thread_triage.GRACE_S", 0.05)
     stage, deaf = Stage("deaf-late"), Deaf()
     works = working(stage, deaf)
 

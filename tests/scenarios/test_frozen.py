@@ -21,10 +21,10 @@ import msgspec
 import pytest
 
 from midflight import Run, agent, tool
-from midflight.executor.alarms import Alarms
-from midflight.executor.calls import Aborted, Call, Returned
 from midflight.inputs import steady
 from midflight.kernel.phases import Effect, Outcome
+from midflight.runtime.steps.bounds import Aborted, Alarms, Returned
+from midflight.runtime.steps.tool_call import Call
 from midflight.tools.declaration import as_tool
 from midflight.tools.process import run_process
 from midflight.tools.supervised import OVERTIME_S, limit

@@ -79,7 +79,7 @@ async def test_after_a_crash_it_gives_up_at_the_same_place_again(
     unheard: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.1)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 0.1)
     for after in range(100):
         stage = Stage(f"give-up-{effect}")
         make, look = stage.checked(), stage.reader()
@@ -171,7 +171,7 @@ async def test_an_approval_that_nobody_waits_for_is_withdrawn(driving: Open) -> 
 async def test_a_function_that_gives_up_no_more_is_asked_about(
     driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.1)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 0.1)
     stage = Stage("give-up-no-more")
     hurried, patient = anyio.CancelScope(), anyio.CancelScope()
     lives = [hurried, patient]

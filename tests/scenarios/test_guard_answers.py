@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.executor import guarding
 from midflight.guards import FileContent, SqlRow
 from midflight.kernel.phases import Cause, Phase
 from midflight.run import Redirected, Run
+from midflight.runtime.replay import staleness
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from scenarios.hours import Hours
@@ -199,7 +199,7 @@ async def test_resume_does_not_lift_what_only_an_answer_lifts(
 async def test_a_function_that_goes_astray_because_a_file_has_changed_is_asked_about_the_file(
     driving: Open, crashing: Open, prices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.3)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 0.3)
     stage = Stage("guard-astray")
     look = stage.reader()
 
@@ -283,7 +283,7 @@ async def test_a_guard_set_again_on_purpose_stands_for_what_comes_after_it(
 async def test_a_second_look_does_not_hide_what_changed_while_the_run_rested(
     driving: Open, crashing: Open, prices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.3)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 0.3)
     stage = Stage("guard-second")
     look = stage.reader()
 
@@ -414,7 +414,7 @@ async def goes_on_unasked(
 async def test_a_branch_may_take_a_moment_to_name_its_guard_again(
     driving: Open, crashing: Open, prices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarding, "NAMED_S", 10.0)
+    monkeypatch.setattr(staleness, "NAMED_S", 10.0)
 
     async def linger(_again: bool) -> None:
         await anyio.sleep(0.1)

@@ -15,10 +15,10 @@ import pytest
 
 from midflight.agents import agent
 from midflight.errors import StepFailed
-from midflight.executor import guarding
 from midflight.guards import Age, FileContent, Fingerprint, SqlRow
 from midflight.kernel.phases import Cause, Phase
 from midflight.run import Run
+from midflight.runtime.replay import staleness
 from scenarios.conftest import Open
 from scenarios.hours import Hours
 from scenarios.rests import (
@@ -290,7 +290,7 @@ async def test_a_look_that_takes_too_long_counts_as_changed_and_holds_no_cancel_
         await anyio.sleep(slow[0] if slow else 0)
         return "same"
 
-    monkeypatch.setattr(guarding, "LOOK_S", 60.0)
+    monkeypatch.setattr(staleness, "LOOK_S", 60.0)
     clerk = relying_on(stage, lambda: Fingerprint("the crm", look), relies_on=["the crm"])
     async with rested("live", clerk, stage, (driving, crashing), lambda: slow.append(3600)) as (
         control,
@@ -301,7 +301,7 @@ async def test_a_look_that_takes_too_long_counts_as_changed_and_holds_no_cancel_
             await control.cancel(run)
             assert (await control.ended(run)).phase is Phase.CANCELLED
 
-    monkeypatch.setattr(guarding, "LOOK_S", 0.05)
+    monkeypatch.setattr(staleness, "LOOK_S", 0.05)
     slow.clear()
     stage = Stage("guard-slow-too")
     clerk = relying_on(stage, lambda: Fingerprint("the crm", look), relies_on=["the crm"])

@@ -14,11 +14,11 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidTool
-from midflight.executor import left
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.run import Run
+from midflight.runtime.steps import side_calls
 from midflight.tools.declaration import Tool, tool
 from midflight.tools.options import EffectRecord
 from scenarios.conftest import Open
@@ -214,7 +214,7 @@ async def test_what_cannot_be_seen_is_not_touched_and_does_not_fail_the_step(
             raise trouble[0]
         return desk.look(performed)
 
-    monkeypatch.setattr(left, "LOOK_S", 0.05)
+    monkeypatch.setattr(side_calls, "LOOK_S", 0.05)
     clerk = writing(stage, desk.writer(fingerprint=look))
     async with driving(clerk) as control:
         then = await control.start(clerk, "work")

@@ -14,13 +14,13 @@ from midflight.agents import Agent
 from midflight.control import local
 from midflight.conversation import Choice, Triage, TriageView
 from midflight.errors import Refused
-from midflight.executor.drive import Driver
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import MessageTriaged
 from midflight.run import Run
+from midflight.runtime.driver import Driver
 from midflight.stores.protocol import Store
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage

@@ -20,13 +20,13 @@ from typing_extensions import override
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.executor.lost import SLACK_S
 from midflight.kernel import events as e
 from midflight.kernel.facts import record
 from midflight.kernel.phases import Outcome, Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.run import Run
+from midflight.runtime.steps.step_recovery import SLACK_S
 from midflight.stores.memory import MemoryLease, MemoryStore
 from midflight.stores.protocol import Draft, Query, Submit, View
 from midflight.stores.sqlite import SqliteStore

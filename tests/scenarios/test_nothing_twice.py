@@ -31,7 +31,7 @@ PEOPLE = ["ada", "bob", "cleo"]
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.05)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 0.05)
 
 
 class Post:

@@ -109,7 +109,7 @@ async def test_it_is_in_the_journal_after_two_seconds_without_any_stop(
 
 @pytest.mark.slow
 async def test_the_parts_follow_one_another(driving: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midflight.executor.speech.KEEP_S", 0.2)
+    monkeypatch.setattr("midflight.runtime.steps.speech.KEEP_S", 0.2)
     stage = Stage("partial-offsets")
 
     async def write() -> None:
@@ -455,7 +455,7 @@ async def test_the_tool_gets_the_value_and_nothing_that_is_written_does(
 async def test_a_secret_that_is_spoken_in_pieces_is_hidden_whole(
     driving: Open, token: Secret, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.speech.KEEP_S", 0.2)
+    monkeypatch.setattr("midflight.runtime.steps.speech.KEEP_S", 0.2)
     stage = Stage("secret-pieces")
     kept = stage.gate("kept")
 

@@ -20,12 +20,12 @@ from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import StoreError, StoreReplaced
-from midflight.executor import undo_child
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Actor
 from midflight.kernel.thread import Said
 from midflight.run import Run, Stopped
+from midflight.runtime import children
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Append, Committed, Row, Store
@@ -122,7 +122,7 @@ async def test_a_child_has_its_whole_time_to_undo_from_when_it_was_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or its parent would say that it was not undone, and leave it at work."""
-    monkeypatch.setattr(undo_child, "UNDO_S", TIME_S)
+    monkeypatch.setattr(children, "UNDO_S", TIME_S)
     store, stage = LeavesInAnUndo(), Stage("asked-late")
     make, look = stage.writer(), stage.reader()
     stage.gate("slow")

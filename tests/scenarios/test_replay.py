@@ -146,7 +146,7 @@ async def test_parallel_steps_end_at_replay_in_the_order_in_which_they_ended(
 async def test_a_step_that_is_not_on_record_waits_until_all_that_is_was_asked_for(
     driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 20.0)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 20.0)
     stage = Stage("held-back")
     make, look = stage.checked(), stage.reader()
     stage.gate("slow")
@@ -179,7 +179,7 @@ async def test_a_step_that_is_not_on_record_waits_until_all_that_is_was_asked_fo
 async def test_a_function_that_takes_its_time_between_steps_has_not_changed(
     driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.05)
+    monkeypatch.setattr("midflight.runtime.driver.REPLAY_S", 0.05)
     stage = Stage("slow-code")
     look = stage.reader()
     stage.gate("end")

@@ -22,11 +22,11 @@ from midflight.control import Control
 from midflight.conversation import Choice, TriageView
 from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest, NotReadable, PayloadTooLarge, StepFailed
-from midflight.executor import foreign
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.record import Usage
 from midflight.run import Run
+from midflight.runtime import foreign
 from midflight.stores.codec import encode
 from midflight.stores.protocol import Store
 from midflight.tools.declaration import Tool, tool
@@ -291,7 +291,7 @@ def from_a_process(name: str) -> Any:
 async def test_whatever_a_tool_raises_or_returns_in_a_process_its_step_fails(
     driving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "midflight.executor")
+    caplog.set_level(logging.CRITICAL, "midflight.runtime")
     raises: Tool = tool(effect="read", name="second.raises", runs="process")(in_a_process)
     returns: Tool = tool(effect="read", name="second.returns", runs="process")(from_a_process)
     some = ["half of a character", "20 MB", "a text that interrupts", "no class"]

@@ -15,11 +15,11 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.executor.alarms import Alarms
-from midflight.executor.calls import Aborted, Call
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Run
+from midflight.runtime.steps.bounds import Aborted, Alarms
+from midflight.runtime.steps.tool_call import Call
 from midflight.tools.declaration import ChangedSince, Done, NotDone, Tool, tool
 from midflight.tools.options import EffectName, EffectRecord
 from scenarios import stubborn_tools

@@ -133,7 +133,7 @@ async def world(
     plain_read = tool(effect="read", name="odd.give")(_give)
     plain_effect = tool(effect="once", name="odd.make")(_give)
     made = World(cases)
-    caplog.set_level(logging.CRITICAL, "midflight.executor")
+    caplog.set_level(logging.CRITICAL, "midflight.runtime")
     async with (
         place.open() as store,
         LocalEngine.open(store, (clerk, plain), workdir=tmp_path / "w", sweep_s=0.05) as engine,

@@ -13,9 +13,9 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.executor import speech
 from midflight.kernel.phases import Role
 from midflight.run import Run
+from midflight.runtime.steps import speech
 from midflight.server.streaming import Pace
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit

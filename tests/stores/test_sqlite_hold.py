@@ -19,8 +19,8 @@ import anyio
 import pytest
 
 from midflight.errors import StoreReplaced, StoreUnavailable
-from midflight.executor.journal_client import TROUBLE
 from midflight.kernel.events import CancelRequested
+from midflight.runtime.journal_client import TROUBLE
 from midflight.store_files import ident
 from midflight.stores.sqlite import SqliteStore, open_files, sqlite_hold
 from midflight.stores.sqlite.descriptors import open_alone, share

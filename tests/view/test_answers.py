@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from midflight.channels.asking import ways
 from midflight.channels.render import card
-from midflight.executor.approval import schema as approval
 from midflight.kernel.events import QuestionOpened
+from midflight.runtime.steps.preconditions import schema as approval
 from midflight.terminal.forms import choices, plain, wanted
 from midflight.view.data import Asked
 from midflight.view.question_form import Pick, about, picks, written

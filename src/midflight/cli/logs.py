@@ -58,7 +58,7 @@ def keep_tracebacks_off_the_screen() -> None:
     if logging.lastResort is not None:  # for records that no handler takes
         logging.lastResort.setFormatter(Words())
     if not os.environ.get("MIDFLIGHT_TRACEBACK"):
-        for name in ("midflight.executor.function", "midflight.executor.reporting"):
+        for name in ("midflight.runtime.run_session", "midflight.runtime.steps.step_recovery"):
             logging.getLogger(name).addFilter(_has_no_traceback)
 
 

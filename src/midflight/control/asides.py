@@ -11,7 +11,6 @@ from midflight.control.ack import Ack
 from midflight.control.drivers import is_alone
 from midflight.control.recorder import Recorder
 from midflight.errors import InvalidRequest
-from midflight.executor.talk import spoken
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
@@ -19,6 +18,7 @@ from midflight.kernel.decide import ASIDE, refuse_if_stopped
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
+from midflight.runtime.threads.recollection import spoken
 from midflight.stores.protocol import THREAD_PREFIX, View
 
 TAIL: Final = 20  # lines of the conversation that a side question is answered from

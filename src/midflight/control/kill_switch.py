@@ -6,8 +6,8 @@ from midflight.control.any_control import scope_of
 from midflight.control.audit_trail import wrote_record
 from midflight.control.recorder import Recorder
 from midflight.errors import InvalidRequest
-from midflight.executor.front import look_after
 from midflight.kernel.record import Actor
+from midflight.runtime.threads.succession import look_after
 from midflight.stores.protocol import Killing
 
 

@@ -18,7 +18,6 @@ from midflight.control.overrulings import Overruling
 from midflight.control.recorder import Recorder, bring_along
 from midflight.conversation import new_course, stop_word
 from midflight.errors import JournalNotFound
-from midflight.executor.front import finder
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
@@ -28,6 +27,7 @@ from midflight.kernel.preview import preview
 from midflight.kernel.record import Actor, Request
 from midflight.kernel.state import RunState
 from midflight.kernel.status import doing, read_by, status
+from midflight.runtime.threads.succession import finder
 from midflight.stores.codec import check_readable
 from midflight.stores.protocol import THREAD_PREFIX, Query, View
 

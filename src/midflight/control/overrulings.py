@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from midflight.control.descendants import cover
 from midflight.errors import InvalidRequest
-from midflight.executor.front import finder
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel.decide import refuse_if_stopped
@@ -16,6 +15,7 @@ from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Actor, Request
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
+from midflight.runtime.threads.succession import finder
 from midflight.stores.protocol import View
 
 

@@ -12,7 +12,6 @@ from midflight.control.audit_trail import asked_for, submitting
 from midflight.control.descendants import cover, says
 from midflight.engines.base import Engine
 from midflight.errors import JournalNotFound
-from midflight.executor.front import begun_in, drafted, thread_of, transact, with_what_follows
 from midflight.inputs import Ids
 from midflight.kernel import events as e
 from midflight.kernel import front
@@ -21,6 +20,13 @@ from midflight.kernel.decide import Known, decide
 from midflight.kernel.fold import fold
 from midflight.kernel.record import Recorded, Request
 from midflight.kernel.state import RunState
+from midflight.runtime.threads.succession import (
+    begun_in,
+    drafted,
+    thread_of,
+    transact,
+    with_what_follows,
+)
 from midflight.stores.codec import check_readable
 from midflight.stores.lookup import thread_state
 from midflight.stores.protocol import PAGE, RUN_PREFIX, THREAD_PREFIX, Draft, Query, Store, View

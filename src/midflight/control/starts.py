@@ -18,8 +18,6 @@ from midflight.control.audit_trail import asked_for, submitting
 from midflight.control.messages import Messages
 from midflight.control.recorder import Recorder
 from midflight.errors import InvalidRequest
-from midflight.executor.forking import check_line, created_by_fork, place_of
-from midflight.executor.front import finder, thread_of, to_front
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.front import is_free
@@ -28,6 +26,8 @@ from midflight.kernel.phases import ENDS, Mode
 from midflight.kernel.record import Actor, Limits
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
+from midflight.runtime.replay.lineage import check_line, created_by_fork, place_of
+from midflight.runtime.threads.succession import finder, thread_of, to_front
 from midflight.schemas import plain_data
 from midflight.stores.lookup import run_state
 from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View

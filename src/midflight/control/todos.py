@@ -10,13 +10,13 @@ from midflight.control.ack import Ack
 from midflight.control.descendants import cover, runs_below
 from midflight.control.overrulings import Overruling
 from midflight.control.recorder import Recorder, bring_along
-from midflight.executor.front import finder
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
 from midflight.kernel.preview import preview
 from midflight.kernel.record import Actor
 from midflight.kernel.state import RunState
+from midflight.runtime.threads.succession import finder
 from midflight.stores.protocol import View
 
 

@@ -21,12 +21,6 @@ from midflight.engines.giving_back import GivingBack
 from midflight.engines.giving_up import TRIES, Failures, causes, given_up, is_trouble
 from midflight.engines.watchdog import BLOCKED_S, Blocked, current_run, watching
 from midflight.errors import JournalNotFound, MidflightError, Refused, StoreReplaced
-from midflight.executor.alarms import Alarms
-from midflight.executor.calls import Call
-from midflight.executor.caps import give_notice
-from midflight.executor.drive import Driver, Ensure
-from midflight.executor.foreign import words
-from midflight.executor.journal_client import JournalClient, Waits
 from midflight.inputs import Clock, Ids
 from midflight.kernel import events as e
 from midflight.kernel.decide import scopes
@@ -36,6 +30,13 @@ from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
+from midflight.runtime.driver import Driver
+from midflight.runtime.foreign import words
+from midflight.runtime.host import Ensure
+from midflight.runtime.journal_client import JournalClient, Waits
+from midflight.runtime.run_session import Session
+from midflight.runtime.steps.bounds import Alarms
+from midflight.runtime.steps.tool_call import Call
 from midflight.stores.clock_steps import is_due
 from midflight.stores.protocol import Draft, Lease, Row, Store, Submit, View
 from midflight.tasks import owned_tasks
@@ -144,7 +145,7 @@ class Crew:
     def tend(self) -> None:
         """Every now and then: what is in no journal, and so moves nobody by itself."""
         for driver in filter(None, self._driving.values()):
-            driver.log.ask_again()  # a lease may be sure again
+            driver.look_again()  # a lease may be sure again
         for run in self._stumbled - self._driving.keys():
             self._stumbled.discard(run)
             self.take_up(run)
@@ -179,8 +180,7 @@ class Crew:
     def _step_named(self, run: str, call: Call) -> str:
         """Return the name of the step that makes this call. It is called in another thread."""
         driver = self._driving.get(run)
-        steps = tuple(driver.working.steps) if driver is not None else ()
-        return next((step.name for step in steps if step.call is call), "")
+        return "" if driver is None else driver.step_making(call)
 
     def _tell_of_block(self, blocked: Blocked, seconds: float) -> None:
         """Tell the run, and with it everybody who watches it, what has blocked this process."""
@@ -188,7 +188,7 @@ class Crew:
         if driver is not None:
             kept = f"{blocked.what} blocked everything in this process for about {seconds:.0f} s"
             words = f"{kept[0].upper()}{kept[1:]}. {blocked.advice}"
-            driver.begin(give_notice, driver, f"blocked:{blocked.tool}", words)
+            driver.give_notice(f"blocked:{blocked.tool}", words)
 
     async def _drive(self, run: str) -> None:
         """Claim a run and drive it; the edge at which a driver's failure is recorded."""
@@ -260,7 +260,7 @@ class Crew:
 
     def _driver(self, journals: JournalClient, row: Row) -> Driver:
         post = self._post
-        return Driver(
+        session = Session(
             journals,
             post.agents[row.agent],
             RunState(row.journal),
@@ -272,6 +272,7 @@ class Crew:
             afterwards=self._afterwards,
             alarms=self._alarms,
         )
+        return Driver(session)
 
     def _afterwards(self, work: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Put on record what became known of a run that is perhaps not driven here any more."""

@@ -12,13 +12,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.executor.foreign import words
-from midflight.executor.journal_client import TROUBLE
 from midflight.kernel import events as e
 from midflight.kernel.facts import claim
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
+from midflight.runtime.foreign import words
+from midflight.runtime.journal_client import TROUBLE
 
 TRIES: Final = 5
 FORGET_S: Final = 600.0  # failures that lie further apart have nothing to do with each other

@@ -15,11 +15,11 @@ from typing import Final
 import anyio
 
 from midflight.errors import JournalNotFound, StoreError, StoreReplaced
-from midflight.executor.drive import Ensure
-from midflight.executor.front import look_after
 from midflight.inputs import Ids
 from midflight.kernel.decide import scopes
 from midflight.kernel.phases import Phase
+from midflight.runtime.host import Ensure
+from midflight.runtime.threads.succession import look_after
 from midflight.stores.protocol import PAGE, RUN_PREFIX, Row, Store
 from midflight.stores.watch.movements import ANY, Movements
 

@@ -34,13 +34,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.executor.calls import Call, in_step
+from midflight.runtime.steps.tool_call import Call, in_step
 
 ASK_S: Final = 1.0  # between two questions to the loop
 BLOCKED_S: Final = 5.0  # without an answer; a person has noticed long before that
 OVERSLEPT_S: Final = 1.0  # this thread was not run either: then perhaps the whole process was not
 HELPERS: Final = {"undo": "an undo", "check": "a check", "look": "a look before an undo"}
-"""Calls that are not of a tool, by the names under which the executor makes them."""
+"""Calls that are not of a tool, by the names under which the runtime makes them."""
 log: Final = logging.getLogger(__name__)
 
 current_run: Final = contextvars.ContextVar("current_run", default="")

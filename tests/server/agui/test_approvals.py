@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from midflight.errors import DOTS
-from midflight.executor.approval import schema
+from midflight.runtime.steps.preconditions import schema
 from midflight.server.agui_approvals import described, holds_dots, in_our_words
 
 

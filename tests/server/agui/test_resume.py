@@ -10,10 +10,10 @@ from msgspec import Raw
 
 from midflight.control import Control
 from midflight.errors import DOTS, NotAllowed
-from midflight.executor.approval import schema
 from midflight.kernel import events as e
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Actor
+from midflight.runtime.steps.preconditions import schema
 from midflight.server.agui_input import Resume
 from midflight.server.agui_resume import Receipt, give, understand
 from midflight.stores.memory import MemoryStore

@@ -1,1 +1,0 @@
-"""Drives one run: calls its function, runs its steps, hears what people want, settles, undoes."""

@@ -1,0 +1,198 @@
+"""Cancels a run to its end: abort, settle, undo, save; only then it is called cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+from midflight.kernel import events as e
+from midflight.kernel.phases import Effect, Outcome, Phase
+from midflight.kernel.record import NULL, Event
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import Said
+from midflight.run import Stopped
+from midflight.runtime import foreign, values
+from midflight.runtime.children import await_all, await_turn
+from midflight.runtime.replay.step_records import Cut, Record
+from midflight.runtime.run_session import Session
+from midflight.runtime.steps.undo import compensate
+from midflight.runtime.threads.succession import end
+from midflight.stores.protocol import Draft, Submit, View
+
+FEW: Final = 8  # names in a line that a person reads
+RESULTS_MAX: Final = 20  # results that are shown in the thread
+RESULT_MAX: Final = 500  # characters of each
+WORK_MAX: Final = 200  # lines about what was kept
+SAVED_MAX: Final = 150_000  # characters of the message: an event holds a megabyte
+TEXT_MAX: Final = 32 * 1024  # characters of a step's text that go into the thread
+
+
+async def cancel(session: Session) -> None:
+    """See the module. Comes back early when the run is not ours any more."""
+    session.signals.tell(Stopped("the run was cancelled"))
+    await session.attention.stop("cancelled")
+    await _settle(session)
+    if session.journal.lost:
+        return
+    await session.function.unwind()
+    await await_turn(session)
+    await compensate(session)
+    await await_all(session)
+    await _save(session)
+
+    def cancelled(state: RunState) -> list[Event]:
+        if state.phase is not Phase.CANCELLING or session.journal.lost:
+            return []
+        return [
+            e.RunFinished(epoch=session.journal.epoch, outcome="cancelled"),
+            e.DriverReleased(epoch=session.journal.epoch, why="cancelled"),
+        ]
+
+    if await end(session, cancelled):
+        session.be_over()
+
+
+async def _settle(session: Session) -> None:
+    """Everything in flight has an outcome on record, however long that takes.
+
+    It was aborted, where it may be, as the driver heard of the cancel.
+    """
+    await session.journal.until(
+        lambda: session.journal.lost or (session.in_flight.quiet and not session.in_flight.steps)
+    )
+
+
+async def _save(session: Session) -> None:
+    """Put what was done so far into the thread, in one append with the run's own note."""
+    state, run = session.journal.state, session.journal.run
+    found = () if state.saved else islice(_partial_work(session), WORK_MAX)
+    what = tuple(foreign.text(one, RESULT_MAX) for one in found)
+    if not what:
+        return
+
+    def saved(view: View) -> Draft:
+        mine = view.states[run]
+        assert isinstance(mine, RunState)
+        if mine.epoch != session.journal.epoch or mine.phase is not Phase.CANCELLING:
+            return Draft()
+        text, untrusted = _told(session, what), mine.untrusted
+        said = Said(run=run, text=text, kind="partial", untrusted=untrusted)
+        note = e.WorkSaved(epoch=session.journal.epoch, what=what)
+        thread = {state.thread: (said,)} if view.states[state.thread].head else {}
+        return Draft({run: (note,), **thread})
+
+    both = (run, state.thread)
+    await session.journal.submit(Submit(session.ids(), both, saved, new=(state.thread,)))
+
+
+def _partial_work(session: Session) -> Iterator[str]:
+    """Yield words for the work that a person would miss: results, unfinished text, files."""
+    records = session.history.records.items()
+    done = [
+        record.name
+        for step, record in records
+        if record.name and not record.error and not _said_nothing(session, step, record)
+    ]
+    if done:
+        yield f"results of {len(done)} step{'s' * (len(done) > 1)}: {_few(done)}"
+    for step, text in session.history.texts.items():
+        yield f"text so far of {step.partition(':')[0]} ({len(text)} characters)"
+    for begun, cut in _cuts(session):
+        if not cut.text:
+            yield f"that {begun.name} was stopped in the middle"
+    files = [path.name for path in session.workdir.glob("*")] if session.workdir.is_dir() else []
+    if files:
+        yield f"file{'s' * (len(files) > 1)} in its folder: {_few(sorted(files))}"
+
+
+def _cuts(session: Session) -> Iterator[tuple[e.AttemptStarted, Cut]]:
+    """Give the attempts that a person has stopped, unless it became known how they ended."""
+    effects = session.journal.state.effects
+    for attempt, cut in session.history.cuts.items():
+        if attempt in effects and effects[attempt].outcome is Outcome.UNKNOWN:
+            yield session.history.begun(attempt).event, cut
+
+
+def _said_nothing(session: Session, step: str, record: Record) -> bool:
+    """Return whether a step was a model call that only called tools: nobody would miss it."""
+    if record.blob is not None or not _is_thought(session, step):
+        return False
+    return not _spoken(values.decode(bytes(record.result)))
+
+
+def _told(session: Session, what: tuple[str, ...]) -> str:
+    """The message in the thread: what was kept, the results and the texts themselves."""
+    parts = [f"Cancelled. Kept: {'; '.join(what)}."]
+    if session.workdir.is_dir() and any(session.workdir.glob("*")):
+        parts.append(f"The folder is {session.workdir}.")
+    parts += islice(_results(session), RESULTS_MAX)
+    parts += _cut_short(session)
+    return foreign.text("\n\n".join(parts), SAVED_MAX)
+
+
+def _cut_short(session: Session) -> Iterator[str]:
+    """Yield what was stopped in the middle: effects that may have partly happened, and words."""
+    cut_steps = set()
+    for begun, cut in _cuts(session):
+        cut_steps.add(begun.step)
+        yield f"{begun.name}: {cut.words()}"
+    for step, text in session.history.texts.items():
+        if step not in cut_steps:
+            yield f"{step.partition(':')[0]}, so far:\n{text[-TEXT_MAX:]}"
+
+
+def _results(session: Session) -> Iterator[str]:
+    """Newest first, short: the whole of each is in the run's journal."""
+    for step, record in reversed(session.history.records.items()):
+        if not record.name or record.error or bytes(record.result) == bytes(NULL):
+            continue
+        value = values.decode(bytes(record.result))
+        result = _spoken(value) if _is_thought(session, step) else _in_words(value)
+        short = result if len(result) <= RESULT_MAX else f"{result[:RESULT_MAX]}…"
+        if short:
+            yield f"{record.name}: {short}"
+
+
+def _is_thought(session: Session, step: str) -> bool:
+    """Return whether a step was a model call: only what it said is for people, and for models."""
+    begun = session.history.attempts_of(step)
+    return bool(begun) and begun[-1].event.effect is Effect.MODEL
+
+
+def _spoken(value: Any) -> str:
+    """Return the words of a model, wherever in its answer; empty if it only called tools."""
+    match value:
+        case str(text) | {"text": str(text)}:
+            return text.strip()
+        case dict():
+            return next(filter(None, map(_spoken, filter(_is_dict, value.values()))), "")
+        case _:
+            return ""
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _in_words(value: Any) -> str:
+    """As a person would write it; of something that has a text, the text."""
+    match value:
+        case str(text) | {"text": str(text)} if text.strip():
+            return text
+        case None:
+            return "nothing"
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            said = {name: one for name, one in value.items() if one != ""}
+            return ", ".join(f"{name} {_in_words(one)}" for name, one in said.items())
+        case list():
+            return "; ".join(map(_in_words, value))
+        case _:
+            return str(value)
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return ", ".join(names[:FEW]) + more

@@ -1,0 +1,124 @@
+"""The host of a step: what a step, and any other call of the function, may ask of its run.
+
+The parts of a run have one owner each, and nobody else writes their fields. Code that works for a
+run gets them through this Protocol and does not know the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, Protocol
+
+from anyio.abc import TaskGroup
+
+from midflight.agents import Agent
+from midflight.inputs import Clock, Ids
+from midflight.runtime.in_flight import InFlight
+from midflight.runtime.questions import Questions
+from midflight.runtime.replay.cursor import Cursor
+from midflight.runtime.replay.lineage import Lineage
+from midflight.runtime.run_journal import RunJournal
+from midflight.runtime.signals import Gate, Signals
+from midflight.runtime.steps.bounds import Alarms
+from midflight.stores.protocol import Lease
+
+Ensure = Callable[[str], Awaitable[None]]
+Afterwards = Callable[..., None]
+"""Begins work for a run that may outlive its driver: a coroutine function and its arguments."""
+
+
+class Tasks:
+    """The tasks of one driver. They end with it."""
+
+    __slots__ = ("_alarms", "_group", "_leaving")
+
+    def __init__(self, alarms: Alarms) -> None:
+        self._alarms = alarms
+        self._group: TaskGroup
+        self._leaving = False
+
+    def open(self, group: TaskGroup) -> None:
+        """Begin tasks in this group from now on."""
+        self._group = group
+
+    def close(self) -> None:
+        """Begin nothing more: a group at its end does not wait for newcomers."""
+        self._leaving = True
+
+    def start(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Begin a task in the context of the caller."""
+        self._group.start_soon(work, *args)
+
+    def begin(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Begin a task also where none runs: in a callback of the loop. Not while leaving."""
+        if not self._leaving:
+            self._alarms.home.run(self.start, work, *args)
+
+
+class Host(Protocol):
+    """The parts of a run that is driven here."""
+
+    @property
+    def journal(self) -> RunJournal:
+        """The run's journal: its state, and the only way to change it."""
+
+    @property
+    def history(self) -> Cursor:
+        """What the journal knows of the function's steps, and where the function is in it."""
+
+    @property
+    def signals(self) -> Signals:
+        """What the function is to be told."""
+
+    @property
+    def in_flight(self) -> InFlight:
+        """The calls that are under way."""
+
+    @property
+    def gate(self) -> Gate:
+        """Whether anything may begin."""
+
+    @property
+    def questions(self) -> Questions:
+        """The questions to people."""
+
+    @property
+    def lineage(self) -> Lineage:
+        """The runs before a fork."""
+
+    @property
+    def tasks(self) -> Tasks:
+        """The tasks that work for the run."""
+
+    @property
+    def alarms(self) -> Alarms:
+        """The timer of the engine, and its loop."""
+
+    @property
+    def lease(self) -> Lease:
+        """The proof that this driver lives."""
+
+    @property
+    def agent(self) -> Agent:
+        """The agent whose function is called."""
+
+    @property
+    def workdir(self) -> Path:
+        """The folder of the run."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of this machine."""
+
+    @property
+    def ids(self) -> Ids:
+        """New ids."""
+
+    @property
+    def ensure(self) -> Ensure:
+        """Sees to it that another run is driven."""
+
+    @property
+    def afterwards(self) -> Afterwards:
+        """Begins work that may outlive this driver."""

@@ -1,0 +1,1 @@
+"""Replay: what the journal knows of a function's steps, and whether it still fits."""

@@ -1,0 +1,394 @@
+"""The journal of a run as its driver holds it: one fold, and one append at a time.
+
+Every event of the run is folded here, once: into the run's state, into the history of its
+function's steps, and into the clock of the store. All other parts read these three.
+
+A decision is chosen and sent in one stretch, with no await in between, on the state that was folded
+up to that moment; if the journal has moved on meanwhile the driver reads and chooses anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+
+from msgspec import Raw
+
+from midflight.errors import JournalConflict, NotReadable, PayloadTooLarge
+from midflight.inputs import Ids, steady
+from midflight.kernel import events as e
+from midflight.kernel.decide import Known, decide
+from midflight.kernel.facts import record
+from midflight.kernel.fold import BULK, advance
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Event, Fact, Recorded
+from midflight.kernel.state import RunState
+from midflight.runtime import values
+from midflight.runtime.foreign import mended
+from midflight.runtime.journal_client import NOTHING, JournalClient
+from midflight.runtime.replay.cursor import Cursor
+from midflight.runtime.replay.step_records import Moment, Record
+from midflight.stores.journal_clock import JournalClock
+from midflight.stores.protocol import Append, Committed, Draft, Entry, Submit, View, Watch
+
+UNSTORABLE: Final = (NotReadable, PayloadTooLarge)
+"""Errors of an append that no store takes, now or later."""
+
+NOTED_IN: Final = {Phase.RUNNING, Phase.PAUSING}
+"""Phases in which a notice is given."""
+
+log: Final = logging.getLogger(__name__)
+
+Choose = Callable[[RunState], Sequence[Event]]
+
+
+class Turn:
+    """One at a time, in the order of their coming; while it is free, at no cost."""
+
+    __slots__ = ("_queue", "taken")
+
+    def __init__(self) -> None:
+        self.taken = False
+        self._queue: list[asyncio.Future[None]] = []
+
+    async def __aenter__(self) -> None:
+        if not self.taken:
+            self.taken = True
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():  # it was ours already
+                self._pass_on()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._queue:
+            waiter = self._queue.pop(0)
+            if not waiter.done():
+                waiter.set_result(None)  # and it stays taken
+                return
+        self.taken = False
+
+
+class StoreClock:
+    """The clock of the store, as far as a driver can know it: its own may be wrong.
+
+    What others may still do must not depend on the clock of this machine.
+    """
+
+    __slots__ = ("_heard_at", "_moving", "_read_at", "_then")
+
+    def __init__(self, stamped: float) -> None:
+        self._moving: Moment | None = None  # when the run began to move as it does now
+        self._then = JournalClock()
+        self._read_at = self._heard_at = (stamped, steady())
+
+    async def set(self, stamped: float, read: Awaitable[JournalClock]) -> None:
+        """Take the stamp of the last event, and what the store knows of its clock by then."""
+        self._heard_at = (stamped, steady())
+        self._then = then = await read
+        self._read_at = (stamped if then.now is None else then.now, steady())
+
+    def hear(self, stamped: float, position: int, moving_since: float | None) -> None:
+        """Note the stamp of an event, and since when the run moves."""
+        self._heard_at = (stamped, steady())
+        if moving_since is None:
+            self._moving = None
+        elif self._moving is None or self._moving.at != moving_since:
+            self._moving = Moment(moving_since, steady(), position)
+
+    def now(self) -> float:
+        """Return the time that the store's clock shows at least.
+
+        The store stamped the event that was heard last before this driver heard of it.
+        """
+        stamped, heard = self._heard_at
+        return stamped + steady() - heard
+
+    def age(self, moment: Moment) -> float:
+        """Return how many seconds ago something came on record, however clocks were set since.
+
+        An event that this driver heard as it happened is measured by the steady clock. An event
+        from before is as old as the store's clock says, less the steps of that clock which were
+        seen since.
+        """
+        stamped, read = self._read_at
+        if moment.heard > read:
+            return steady() - moment.heard
+        moved = self._then.moved(moment.position)
+        return steady() - moment.heard + max(0.0, stamped - moment.at - moved)
+
+    def left_of(self, moment: Moment, until: float) -> float:
+        """Return the seconds left of a wait that was put on record then, to last ``until``."""
+        return until - moment.at - self.age(moment)
+
+    def in_motion(self) -> float:
+        """Return the time for a cap on seconds: it counts those passed since the run moves."""
+        moment = self._moving
+        return self.now() if moment is None else moment.at + self.age(moment)
+
+
+class RunJournal:
+    """One run's journal, as its driver holds it. ``epoch`` is the one for which it drives."""
+
+    __slots__ = (
+        "_changes", "_ids", "_listeners", "_turn", "_waiting", "_watch", "client", "clock",
+        "epoch", "history", "lost", "run", "state",
+    )  # fmt: skip
+
+    def __init__(self, client: JournalClient, state: RunState, ids: Ids) -> None:
+        self.client = client
+        self.state = state
+        self.run = state.journal
+        self.epoch = state.epoch
+        self.lost = False  # killed, or taken by another driver: nothing may be decided here
+        self.history = Cursor()
+        self.clock = StoreClock(state.at)
+        self._listeners: list[Callable[[Recorded], None]] = []
+        self._watch: Watch
+        self._ids = ids
+        self._turn = Turn()
+        self._changes = 0
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+
+    @property
+    def busy(self) -> bool:
+        """True while something is being written, so that the state is about to change."""
+        return self._turn.taken
+
+    def drive_on(self, watch: Watch) -> None:
+        """Begin to drive the run as it was read; ``watch`` tells of what others add."""
+        self.epoch, self.lost = self.state.epoch, False
+        self._watch = watch
+
+    def watch_child(self, child: str, after: int) -> None:
+        """Hear when a child has ended."""
+        self._watch.add(child, after)
+
+    # ── folding ──────────────────────────────────────────────────────────────────────────────
+
+    def listen(self, hear: Callable[[Recorded], None]) -> None:
+        """Call ``hear`` with each event once it is folded, except with most of a journal.
+
+        Starts and ends of steps and attempts, and their texts, change no phase.
+        """
+        self._listeners.append(hear)
+
+    def let_go(self) -> None:
+        """Tell nobody any more: the driver is done."""
+        self._listeners.clear()
+
+    def absorb(self, records: Iterable[Recorded]) -> None:
+        """Fold what is new, from any source, and wake everything that waits for a change."""
+        news = False
+        for found in records:
+            if found.journal == self.state.journal and found.position == self.state.head + 1:
+                advance(self.state, found)
+                self.lost = self.state.epoch != self.epoch
+                self.history.hear(found)
+                self.clock.hear(found.at, found.position, self.state.moving_since)
+                news = True
+                if type(found.event) not in BULK:
+                    for hear in self._listeners:
+                        hear(found)
+        if news:
+            self.stir()
+
+    def stir(self) -> None:
+        """Note a change: wake those tasks that wait for what is true now.
+
+        The conditions are tried here, and not by each task itself: a step changes things several
+        times, and waking a task only to let it wait again is what a small step would spend its time
+        on.
+        """
+        self._changes += 1
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Wake tasks whose condition holds by now, also by what is in no journal: time, a lease."""
+        for waiter, ready in tuple(self._waiting.items()):
+            if ready():
+                del self._waiting[waiter]
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def next_change(self) -> None:
+        """Wait for the next change, of the journal or of what steps do."""
+        before = self._changes
+        await self._wait(lambda: self._changes != before)
+
+    async def until(self, ready: Callable[[], bool]) -> None:
+        """Wait until something has changed for good. Bounded by the driver that owns the caller."""
+        while not ready():
+            await self._wait(ready)
+
+    async def _wait(self, ready: Callable[[], bool]) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = ready
+        try:
+            await waiter
+        finally:
+            self._waiting.pop(waiter, None)
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────
+
+    async def decide(self, choose: Choose) -> tuple[Recorded, ...]:
+        """Append what ``choose`` wants on the state as it is; again if the journal has moved on."""
+        async with self._turn:
+            while True:
+                events = tuple(choose(self.state))
+                if not events:
+                    return ()
+                decision = Append(self._ids(), (self._entry(events),))
+                try:
+                    done = await self.client.append(decision, self._chosen_anew(choose))
+                except JournalConflict:
+                    await self.catch_up()
+                    continue
+                self.absorb(done.records)
+                return done.records
+
+    def _entry(self, events: tuple[Event, ...]) -> Entry:
+        return Entry(self.state.journal, self.state.head, events)
+
+    def _chosen_anew(self, choose: Choose) -> Callable[[Append, bool], Append | None]:
+        """While the store is away time passes, and what was chosen may not fit any more.
+
+        So a decision that was surely not written is chosen again before it is repeated: a deadline
+        counts from now, and nothing is sent if nothing may begin. One that may have been written is
+        repeated as it is. Nothing is repeated once the run has another driver.
+        """
+        head, epoch = self.state.head, self.state.epoch
+
+        def renew(sent: Append, unsure: bool) -> Append | None:
+            if self.state.epoch != epoch:
+                return None
+            if unsure or self.state.head != head:
+                return sent  # the store knows whether it was written, or says that it is too late
+            events = tuple(choose(self.state))
+            return Append(sent.id, (self._entry(events),)) if events else None
+
+        return renew
+
+    async def settle(self, fact: Fact, then: Choose | None = None) -> tuple[Recorded, ...]:
+        """Record how something ended. A fact never loses: on a conflict the store decides.
+
+        ``then`` chooses what follows from it at once, in the same append: no crash falls between.
+        """
+        try:
+            return await self._settle(fact, then)
+        except UNSTORABLE as refused:
+            about = {"action": "fact_mended", "run": self.state.journal, "error": str(refused)}
+            log.error("A fact could not be stored as it was; its texts were cut", extra=about)
+            return await self._settle(mended(fact, refused), then)
+
+    async def _settle(self, fact: Fact, then: Choose | None) -> tuple[Recorded, ...]:
+        async with self._turn:
+            events = _recorded(self.state, fact, then)
+            if not events:
+                return ()
+            run = self.state.journal
+            try:
+                done = await self.client.append(Append(self._ids(), (self._entry(events),)))
+            except JournalConflict:
+                request = Submit(self._ids(), (run,), _recording(run, fact, then))
+                done = await self.client.submit(request)
+                await self.catch_up()
+            self.absorb(done.records)
+            return done.records
+
+    async def submit(self, request: Submit, unless: Callable[[], bool] | None = None) -> Committed:
+        """Have the store decide what concerns other journals too; fold what is new in ours.
+
+        It takes no turn: another journal may be locked for long, and what concerns only this run
+        must not wait for that. A request that the store does not take is given up when the run has
+        another driver, or when ``unless`` is true.
+        """
+        epoch = self.state.epoch
+
+        def given_up() -> bool:
+            return self.state.epoch != epoch or (unless is not None and unless())
+
+        done = await self.client.submit(request, given_up)
+        if done is NOTHING:
+            return done
+        ours = [record for record in done.records if record.journal == self.state.journal]
+        if ours and ours[0].position <= self.state.head + 1:
+            self.absorb(ours)  # not read: a run that has just ended may be purged by now
+        else:
+            await self.catch_up()
+        return done
+
+    async def catch_up(self) -> None:
+        """Fold what the journal has beyond what is known here."""
+        self.absorb(await self.client.read(self.state.journal, after=self.state.head))
+
+    async def cancel(self, request: e.CancelRequested, unless: Callable[[], bool]) -> None:
+        """Cancel this run, because somebody has said so to the run itself."""
+        run = self.run
+
+        def decided(view: View) -> Draft:
+            verdict = decide(view.states[run], request)
+            return Draft() if isinstance(verdict, Known) else Draft({run: verdict})
+
+        await self.submit(Submit(self._ids(), (run,), decided), unless=unless)
+
+    async def give_notice(self, kind: str, text: str) -> None:
+        """Tell person and function, once for each kind."""
+
+        def given(state: RunState) -> list[Event]:
+            known = any(noticed == kind for noticed, _ in state.notices)
+            if known or self.lost or state.phase not in NOTED_IN:
+                return []
+            return [e.NoticeGiven(epoch=self.epoch, kind=kind, text=text)]
+
+        await self.decide(given)
+
+    def wait_over(self, state: RunState) -> list[Event]:
+        """Return the events that must stand before anything that happens in a run that waits."""
+        waits = state.phase is Phase.WAITING and not self.lost
+        return [e.WaitEnded(epoch=self.epoch)] if waits else []
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────
+
+    async def raw(self, record: Record) -> Raw:
+        """The stored value of a record, from its row or from its blob."""
+        return Raw(await self.client.blob(record.blob.hash)) if record.blob else record.result
+
+    async def value(self, record: Record) -> Any:
+        """The value of a record."""
+        return values.decode(bytes(await self.raw(record)))
+
+    def left_of_timer(self, timer: str) -> float:
+        """Return the seconds left until a timer of the run is due; 0 if it is not set."""
+        until = self.state.timers.get(timer)
+        return 0.0 if until is None else self.clock.left_of(self.history.set_at[timer], until)
+
+    def left_of_question(self, question: int) -> float | None:
+        """Return the seconds left until a question expires; None if it never does."""
+        expires_at = self.state.questions[question].expires_at
+        if expires_at is None:
+            return None
+        return self.clock.left_of(self.history.asked_at[question], expires_at)
+
+
+def _recorded(state: RunState, fact: Fact, then: Choose | None) -> tuple[Event, ...]:
+    events = record(state, fact)
+    return (*events, *then(state)) if events and then is not None else events
+
+
+def _recording(run: str, fact: Fact, then: Choose | None) -> Callable[[View], Draft]:
+    def decided(view: View) -> Draft:
+        state = view.states[run]
+        assert isinstance(state, RunState)
+        return Draft({run: _recorded(state, fact, then)})
+
+    return decided

@@ -1,0 +1,1 @@
+"""A step: its preconditions, its attempts, what follows from doubt, and its undo."""
