@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from midflight.kit.machine import Load
+from midflight.kit.durable import Load
 
 __all__ = [
     "RESULTS",

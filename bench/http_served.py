@@ -18,12 +18,12 @@ from fastapi import FastAPI
 
 from midflight.agents import agent
 from midflight.control import Control, local
-from midflight.kernel.phases import Role
+from midflight.interfaces.app import create_app
+from midflight.interfaces.http.access.access import Access
+from midflight.interfaces.http.access.keyring import Keyring
+from midflight.interfaces.http.access.quotas import Quotas
+from midflight.journal.phases import Role
 from midflight.run import Run
-from midflight.server.access import Access
-from midflight.server.app import create_app
-from midflight.server.keyring import Keyring
-from midflight.server.quotas import Quotas
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 

@@ -27,14 +27,14 @@ from msgspec import Raw
 from midflight.agents import Agent, agent
 from midflight.control import Control, local
 from midflight.inputs import new_id
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.protocol import Append, Entry
 from midflight.stores.sqlite.sqlite_file import connect
 from midflight.stores.sqlite.transaction import read_events
 from midflight.tools.declaration import tool
-from midflight.tools.process import run_process
+from midflight.tools.processes.process import run_process
 from stores.programs import started
 from stores.runs import Driver, running
 from tools.processes import alive, tree

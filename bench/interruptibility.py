@@ -16,12 +16,12 @@ from figures import RESULTS, ROOT
 from msgspec.structs import replace
 
 from midflight.kit import durable
-from midflight.kit import report as kit_report
+from midflight.kit import results as kit_report
 from midflight.kit.durable import Figure
-from midflight.kit.playing import PROFILES, PROMISED, Player, chosen_scenarios
 from midflight.kit.results import Results, read, write
-from midflight.kit.runtimes import ALL
 from midflight.kit.scenarios import LANES, MOMENT_S
+from midflight.kit.subject import ALL
+from midflight.kit.trial_runs import PROFILES, PROMISED, Player, chosen_scenarios
 
 KEPT = RESULTS / "kit.json"
 PAGE_AT = ROOT / "docs/benchmarks.md"

@@ -29,8 +29,8 @@ from figures import ROOT, machine, percentile, rate, save, show, table
 from msgspec import Raw
 
 from midflight.inputs import new_id, wall_clock
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Append, Entry, Watch
 from midflight.stores.sqlite import SqliteStore

@@ -28,13 +28,19 @@ from voice_sockets import RESUMED, SESSIONS, SESSIONS_S, over_sockets
 from voice_stage import SILENT_PCT, ClockedSink, Microphone, SoundCard, fell_silent, silent_pct
 
 from midflight.control import Control
-from midflight.voice.lexicon import Act, meaning
-from midflight.voice.line import Engines, Line
-from midflight.voice.offline import offline_engines
-from midflight.voice.room import Room, RoomSink
-from midflight.voice.seams import FRAME, RATE, WIDTH
-from midflight.voice.shown import ASKED, Did, FloorShown, Outcome, Shown, Trouble
-from midflight.voice.sounds import silence
+from midflight.interfaces.voice.call.line import Engines, Line
+from midflight.interfaces.voice.call.offline_engines import offline_engines
+from midflight.interfaces.voice.call.room import Room, RoomSink
+from midflight.interfaces.voice.call.screen_news import (
+    ASKED,
+    Did,
+    FloorShown,
+    Outcome,
+    Shown,
+    Trouble,
+)
+from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, WIDTH, silence
+from midflight.interfaces.voice.understanding.lexicon import Act, meaning
 from voice.counting import words_begun
 from voice.speakers import said
 

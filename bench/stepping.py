@@ -12,7 +12,7 @@ import asyncpg
 from engines import fleet_world
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.kernel.phases import ENDS
+from midflight.journal.phases import ENDS
 from midflight.stores.protocol import Query
 
 COUNTERS, MANY_STEPS = 50, 100_000  # more than anybody waits for: they are cancelled

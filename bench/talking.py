@@ -19,9 +19,9 @@ from figures import ROOT, machine, percentile, save, show, table
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.conversation import TRIAGE_AFTER_S
-from midflight.engines.local import LocalEngine
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.stores.sqlite import SqliteStore
 from models.standin import Request, StandIn, calls, says
 from models.standin_wire import Answer

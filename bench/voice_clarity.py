@@ -7,10 +7,10 @@ from typing import Any
 from msgspec import Struct
 from voice_scene import ANN, BEFORE, MEASURED, PEOPLE, lines_to, rows, teller
 
-from midflight.voice.line import Engines, line_to
-from midflight.voice.phrases import plain
-from midflight.voice.room import Room, RoomSink
-from midflight.voice.shown import ASKED, Outcome, Shown
+from midflight.interfaces.voice.call.line import Engines, line_to
+from midflight.interfaces.voice.call.room import Room, RoomSink
+from midflight.interfaces.voice.call.screen_news import ASKED, Outcome, Shown
+from midflight.interfaces.voice.understanding.assents import plain
 from voice.noises import mixed
 from voice.speakers import said
 

@@ -15,21 +15,29 @@ from figures import ROOT
 LIST = "sixteenth"
 """Which list it is that is measured, counted from the first: others are called seen."""
 
-HEARS = ("ear", "silero", "moonshine", "sounds", "taking")
-JUDGES = ("judging", "lexicon", "assents", "wanting", "phrases")
-OBEYS = ("line", "obeying", "acts", "answers", "sending")
-SPEAKS = (
-    "mouth",
-    "agenda",
-    "making",
-    "playing",
-    "played",
-    "utterance",
-    "loudspeaker",
-    "fallback",
-    "seams",
+HEARS = (
+    "turns/ear",
+    "speech/silero",
+    "speech/moonshine",
+    "speech/speech_engines",
+    "turns/turn_table",
 )
-SENDS = ("call", "wire", "endpoint")
+JUDGES = ("understanding/judgement", "understanding/lexicon", "understanding/assents")
+OBEYS = (
+    "call/line",
+    "turns/turn_actions",
+    "talk/spoken_verbs",
+    "talk/spoken_answers",
+    "talk/dictation",
+)
+SPEAKS = (
+    "speech/mouth",
+    "speech/agenda",
+    "speech/playback",
+    "speech/utterance",
+    "speech/fallback",
+)
+SENDS = ("call/page_call", "call/voice_wire")
 
 
 class Part(NamedTuple):
@@ -46,7 +54,7 @@ class Part(NamedTuple):
     @property
     def files(self) -> tuple[str, ...]:
         """Their paths."""
-        of = (f"src/midflight/voice/{name}.py" for name in self.of)
+        of = (f"src/midflight/interfaces/voice/{name}.py" for name in self.of)
         return (*of, *(f"bench/{name}.py" for name in self.by))
 
 

@@ -12,12 +12,12 @@ from figures import ROOT
 
 from midflight.agents import Agent, agent
 from midflight.control import Control, local
-from midflight.kernel.record import Actor
+from midflight.interfaces.voice.call.line import Engines, Line, line_to
+from midflight.interfaces.voice.call.screen_news import Shown
+from midflight.interfaces.voice.speech.speech_engines import Sink
+from midflight.interfaces.voice.turns.turn_table import Floor
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.voice.line import Engines, Line, line_to
-from midflight.voice.seams import Sink
-from midflight.voice.shown import Shown
-from midflight.voice.taking import Floor
 from voice.noises import mixed, noise
 from voice.speakers import said
 

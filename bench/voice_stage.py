@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from midflight.voice.seams import FRAME, RATE, WIDTH
-from midflight.voice.sounds import samples
+from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, WIDTH, samples
 
 TICK = RATE // 50  # samples that a loudspeaker takes at once: 20 ms
 LOUD = 300

@@ -13,16 +13,16 @@ import tempfile
 from pathlib import Path
 
 from midflight.inputs import new_id
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide
-from midflight.kernel.diff import one_line
-from midflight.kernel.facts import claim
-from midflight.kernel.fold import fold
-from midflight.kernel.phases import Effect, Outcome
-from midflight.kernel.preview import preview
-from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Actor, Event, Request
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.facts import claim
+from midflight.journal.fold import fold
+from midflight.journal.phases import Effect, Outcome
+from midflight.journal.preview import preview
+from midflight.journal.receipt import receipt
+from midflight.journal.record import Actor, Event, Request
+from midflight.journal.requests import Known, decide
+from midflight.journal.state import RunState
+from midflight.journal.status import one_line
 from midflight.stores.protocol import Append, Draft, Entry, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
 

@@ -12,7 +12,7 @@ from typing import Any
 import midflight
 from midflight import EffectRecord, tool
 from midflight.assistant import Profile, assistant
-from midflight.models.base import Prompt
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, say
 
 BOOKED: list[str] = []

@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from midflight.kernel.machine import TRANSITIONS
-from midflight.kernel.phases import ENDS, Phase
+from midflight.journal.phases import ENDS, Phase
+from midflight.journal.transition_table import TRANSITIONS
 
 PAGE = Path(__file__).resolve().parent.parent / "ARCHITECTURE.md"
 PLACE = re.compile(r"(<!-- diagram -->\n).*?(<!-- /diagram -->)", re.DOTALL)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from midflight.control import Control
-from midflight.server import problems
-from midflight.server.app import create_app
+from midflight.interfaces.app import create_app
+from midflight.interfaces.http import problems
 from midflight.stores.memory import MemoryStore
 
 PREFIX: Final = "#/components/schemas/"

@@ -18,14 +18,14 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: a run that is driven is not driven once more",
-        ENGINES + "crew.py",
+        "src/midflight/engines/driver_pool.py",
         "        if run not in self._driving:\n",
         "        if True:\n",
         (CONTRACT + "asked_for_many_times_at_once_it_has_one_driver",),
     ),
     Mutant(
         "engines: what needs no driver is not claimed",
-        ENGINES + "crew.py",
+        "src/midflight/engines/driver_pool.py",
         "            if not (state.wants_driver or due or Cause.DRAIN in state.holds):\n",
         "            if not state.alive:\n",
         (CONTRACT + "asking_for_what_needs_no_driver_does_nothing",),
@@ -52,7 +52,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: what a leaving worker cuts short is on record",
-        ENGINES + "crew.py",
+        "src/midflight/engines/driver_pool.py",
         "                driver.cut_short()\n",
         "                pass\n",
         (
@@ -62,7 +62,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one that is not sure of its lease closes its door",
-        ENGINES + "restate_door.py",
+        "src/midflight/engines/restate/worker_door.py",
         "            self.unsure.set()\n",
         "            pass\n",
         (
@@ -72,7 +72,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one that Restate does not know tells it again",
-        ENGINES + "restate.py",
+        "src/midflight/engines/restate/placement.py",
         "                self.unknown.set()\n",
         "                pass\n",
         (
@@ -82,7 +82,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one at an address where others were has Restate look anew",
-        ENGINES + "restate_known.py",
+        "src/midflight/engines/restate/registration.py",
         "    if service not in found:\n",
         "    if not found:\n",
         (
@@ -92,7 +92,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one whose code is not called any more says so",
-        ENGINES + "restate_known.py",
+        "src/midflight/engines/restate/registration.py",
         '        if where.rstrip("/") != uri.rstrip("/"):\n',
         "        if not where:\n",
         (
@@ -102,7 +102,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: whoever says yes to everything is no Restate",
-        ENGINES + "restate.py",
+        "src/midflight/engines/restate/placement.py",
         "            msgspec.json.decode(answer.content, type=_Taken)  # others say yes to all\n",
         "",
         ("tests/engines/test_known.py::test_an_ingress_that_is_no_restate_is_not_taken_for_one",),
@@ -129,14 +129,14 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: an undo in the dark proves nothing",
-        "src/midflight/kernel/fold_effects.py",
+        "src/midflight/journal/effect_fold.py",
         "        effect.undone, effect.undo_why = None, WORKER_LOST\n",
         "        pass\n",
         ("tests/kernel/test_receipt.py::test_what_happened_late_may_have_happened_after_its_undo",),
     ),
     Mutant(
         "Postgres workers: SIGTERM is ours and not the SDK's",
-        ENGINES + "restate_door.py",
+        "src/midflight/engines/restate/worker_door.py",
         "    thread.start()\n    thread.join()\n",
         "    assert thread\n",
         (
@@ -167,7 +167,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: a closed terminal that says so twice ends nothing at once",
-        ENGINES + "leaving.py",
+        "src/midflight/engines/shutdown.py",
         "                again = _ignore if number is signal.SIGHUP else signal.SIG_DFL",
         "                again = signal.SIG_DFL",
         (

@@ -56,8 +56,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
 
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "midflight.assistant": (),
-    "midflight.models.base": ("Model", "Prompt", "Turn", "Reply", "Spent", "complete"),
-    "midflight.models.opening": ("open_model",),
+    "midflight.models.model": ("Model", "Prompt", "Turn", "Reply", "Spent", "complete"),
+    "midflight.models.model_address": ("open_model",),
     "midflight.models.scripted": ("ScriptedModel", "say", "call"),
     "midflight.tools.specs": ("ToolSpec", "spec", "parse", "named"),
     "midflight.tools.files": ("Workspace",),
@@ -67,11 +67,11 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "midflight.tools.mcp": ("McpServer",),
     "midflight.control.remote": (),
     "midflight.telemetry": (),
-    "midflight.server.app": ("create_app",),
-    "midflight.server.access": ("Access",),
-    "midflight.server.keyring": ("Keyring",),
-    "midflight.server.quotas": ("Quotas",),
-    "midflight.server.agui": ("router",),
+    "midflight.interfaces.app": ("create_app",),
+    "midflight.interfaces.http.access.access": ("Access",),
+    "midflight.interfaces.http.access.keyring": ("Keyring",),
+    "midflight.interfaces.http.access.quotas": ("Quotas",),
+    "midflight.interfaces.agui.agui_router": ("router",),
 }
 """Modules that are imported by their own name, and what is public there; nothing: ``__all__``."""
 

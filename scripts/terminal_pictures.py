@@ -13,8 +13,8 @@ import anyio
 
 from midflight import Actor, EffectRecord, Limits, Run, agent, emit, spend, tool
 from midflight.control import Control, local
-from midflight.kernel.phases import Role
-from midflight.tui.app import MidflightApp
+from midflight.interfaces.tui.tui_app import MidflightApp
+from midflight.journal.phases import Role
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 GATE = anyio.Event()

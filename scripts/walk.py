@@ -35,11 +35,11 @@ import midflight
 from midflight import Client, Run, RunHandle, agent, tool
 from midflight.control import Control
 from midflight.engines import watchdog
-from midflight.kernel.record import Actor
+from midflight.interfaces.voice.call.line import Engines, Line, line_to
+from midflight.interfaces.voice.call.room import RoomSink
+from midflight.interfaces.voice.speech.speech_engines import FRAME, WIDTH, Chunk, Heard
+from midflight.journal.record import Actor
 from midflight.stores.sqlite import sqlite_news, sqlite_store, sqlite_writer
-from midflight.voice.line import Engines, Line, line_to
-from midflight.voice.room import RoomSink
-from midflight.voice.seams import FRAME, WIDTH, Chunk, Heard
 
 SOURCE: Final = f"{Path(midflight.__file__).resolve().parent}/"
 SAMPLES: Final = 4

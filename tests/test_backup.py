@@ -10,7 +10,7 @@ import pytest
 
 from midflight import Actor, Run, agent, open_store
 from midflight.control import Control, local
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from stores.backends import postgres_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(180)]

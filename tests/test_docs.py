@@ -16,7 +16,7 @@ from httpx import ASGITransport, AsyncClient
 
 import midflight
 from midflight.assistant import Profile, assistant
-from midflight.channels import People, Switchboard
+from midflight.interfaces.chat import People, Switchboard
 from midflight.models.scripted import ScriptedModel, say
 from midflight.stores.factory import open_store
 from midflight.stores.memory import MemoryStore

@@ -19,10 +19,9 @@ import pytest
 
 import midflight
 from handbook import ROOT, Block, blocks, commands, pages
-from midflight.cli.main import main
 from midflight.control import Control
-from midflight.server.metrics import Metrics
-from midflight.server.quotas import Meter, Quotas
+from midflight.interfaces.cli.main import main
+from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
 from midflight.stores.memory import MemoryStore
 
 BIN = Path(sys.executable).parent

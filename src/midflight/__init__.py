@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     )
     from midflight.guards import Age, FileContent, Fingerprint, Guard, SqlRow
     from midflight.handles import QuestionHandle, RunHandle, ThreadHandle
-    from midflight.kernel.phases import Phase, Role
-    from midflight.kernel.record import Actor, Limits, Usage
+    from midflight.journal.phases import Phase, Role
+    from midflight.journal.record import Actor, Limits, Usage
     from midflight.run import Answer, ApprovalAnswer, Child, Redirected, Run, Step
     from midflight.stores.factory import open_store
     from midflight.stores.protocol import Store
@@ -54,18 +54,18 @@ _PLACES: Final = {
     "FileContent": "midflight.guards",
     "Fingerprint": "midflight.guards",
     "Guard": "midflight.guards",
-    "Limits": "midflight.kernel.record",
+    "Limits": "midflight.journal.record",
     "Message": "midflight.conversation",
     "MidflightError": "midflight.errors",
     "NeedsPerson": "midflight.errors",
     "NoResult": "midflight.errors",
     "NotDone": "midflight.tools.declaration",
-    "Phase": "midflight.kernel.phases",
+    "Phase": "midflight.journal.phases",
     "QuestionHandle": "midflight.handles",
     "Redirected": "midflight.run",
     "Refused": "midflight.errors",
     "Retry": "midflight.tools.options",
-    "Role": "midflight.kernel.phases",
+    "Role": "midflight.journal.phases",
     "Run": "midflight.run",
     "RunHandle": "midflight.handles",
     "Secret": "midflight.tools.secret",
@@ -78,8 +78,8 @@ _PLACES: Final = {
     "ThreadHandle": "midflight.handles",
     "TriageView": "midflight.conversation",
     "Unclear": "midflight.tools.declaration",
-    "Usage": "midflight.kernel.record",
-    "Actor": "midflight.kernel.record",
+    "Usage": "midflight.journal.record",
+    "Actor": "midflight.journal.record",
     "agent": "midflight.agents",
     "connect": "midflight.connection",
     "emit": "midflight.tools.progress",

@@ -2,6 +2,6 @@
 
 import sys
 
-from midflight.cli.main import main
+from midflight.interfaces.cli.main import main
 
 sys.exit(main())

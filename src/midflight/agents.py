@@ -13,9 +13,9 @@ from typing_extensions import TypeVar
 
 from midflight.conversation import TRIAGE_AFTER_S, Triage
 from midflight.errors import InvalidRequest
-from midflight.kernel.decide import ASIDE
-from midflight.kernel.limits import validate
-from midflight.kernel.record import Limits
+from midflight.journal.limits import validate
+from midflight.journal.record import Limits
+from midflight.journal.requests import ASIDE
 from midflight.run import Run
 
 EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long

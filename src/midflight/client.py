@@ -19,13 +19,13 @@ from typing_extensions import TypeVar
 
 from midflight.agents import Agent
 from midflight.control import Control, local
-from midflight.engines.base import Engine
-from midflight.engines.crew import DRAIN_S
+from midflight.engines.driver_pool import DRAIN_S
+from midflight.engines.local_engine import Engine
 from midflight.errors import InvalidRequest
 from midflight.handles import Controls, RunHandle, ThreadHandle
-from midflight.kernel.decide import Switch
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor, Limits
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor, Limits
+from midflight.journal.requests import Switch
 from midflight.stores.protocol import Killing, Query, Row, Store
 
 T = TypeVar("T", default=Any)

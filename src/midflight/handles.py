@@ -10,23 +10,22 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Literal, Protocol, TypeAlias
 
 import msgspec
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, override
 
 from midflight.control.ack import Ack
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.conversation import Action
 from midflight.errors import InvalidRequest
-from midflight.kernel.decide import Switch
-from midflight.kernel.events import QuestionOpened
-from midflight.kernel.limits import NO_CAPS
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.preview import Offer
-from midflight.kernel.receipt import Receipt
-from midflight.kernel.record import Limits, Recorded
-from midflight.kernel.state import Delivery, RunState
-from midflight.kernel.thread import Todo
-from midflight.overriding import override
+from midflight.journal.events import QuestionOpened
+from midflight.journal.limits import NO_CAPS
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.preview import Offer
+from midflight.journal.receipt import Receipt
+from midflight.journal.record import Limits, Recorded
+from midflight.journal.requests import Switch
+from midflight.journal.state import Delivery, RunState
+from midflight.journal.threads.thread import Todo
 from midflight.stores.lookup import Journals, question_at
 from midflight.stores.protocol import Delta, Query, Row
 

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
-
-from midflight.overriding import override
+from typing_extensions import override
 
 NESTING: Final = 200
 """Levels of lists and dicts. Python reads far more than that only where its own stack is short."""

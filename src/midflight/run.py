@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 
 from midflight.conversation import Message, Spoken
 from midflight.guards import Guard
-from midflight.kernel.record import Limits
+from midflight.journal.record import Limits
 
 P = ParamSpec("P")
 T = TypeVar("T", default=Any)

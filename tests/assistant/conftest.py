@@ -12,7 +12,7 @@ import pytest
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Store

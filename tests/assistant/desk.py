@@ -8,8 +8,8 @@ import anyio
 
 from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
-from midflight.assistant.policy import Policy
-from midflight.models.base import Prompt
+from midflight.assistant.profile import Policy
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, say
 from midflight.tools.declaration import Tool, tool
 from midflight.tools.options import EffectRecord

@@ -15,7 +15,7 @@ import anyio
 from midflight import tool
 from midflight.assistant import Profile, assistant
 from midflight.control import local
-from midflight.models.base import Prompt
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call_all, say
 
 FOLDER = Path(sys.argv[1])

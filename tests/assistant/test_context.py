@@ -9,11 +9,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midflight.assistant.context import RESULT_MAX, Conversation
-from midflight.assistant.policy import Open
-from midflight.assistant.profile import Profile
+from midflight.assistant.dialogue import RESULT_MAX, Conversation
+from midflight.assistant.profile import Open, Profile
 from midflight.conversation import Message, Spoken
-from midflight.models.base import Reply, Spent, ToolCall, check_pairing
+from midflight.models.model import Reply, Spent, ToolCall, check_pairing
 from midflight.models.scripted import ScriptedModel
 
 SPENT = Spent(1, 1, 0, None, "scripted")

@@ -12,7 +12,7 @@ import pytest
 from assistant.conftest import Open
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
-from midflight.models.base import Prompt
+from midflight.models.model import Prompt
 from midflight.models.scripted import ScriptedModel, call, say
 from midflight.tools.shell import shell_tool
 

@@ -14,10 +14,10 @@ from assistant.desk import Office, clerk, last, until
 from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor
-from midflight.models.base import Prompt
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, say
 from midflight.stores.memory import MemoryStore
 from midflight.tools.declaration import tool

@@ -14,10 +14,10 @@ from assistant.desk import Office, clerk, last, until
 from midflight.agents import agent
 from midflight.assistant import Profile, Profiles, assistant
 from midflight.errors import ModelBroken, ModelBusy, ModelRefused
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor
-from midflight.models.base import Prompt
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
 from midflight.run import Run
 from midflight.tools.declaration import tool

@@ -10,7 +10,7 @@ import pytest
 from assistant.conftest import Open
 from assistant.desk import last
 from midflight.assistant import Profile, assistant
-from midflight.kernel.record import Actor
+from midflight.journal.record import Actor
 from midflight.models.scripted import ScriptedModel, call, say
 from midflight.tools.mcp import McpServer
 from midflight.tools.options import EffectName

@@ -13,9 +13,9 @@ import pytest
 from assistant.conftest import Open
 from assistant.desk import Office, clerk, last, until
 from midflight.control import Control
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor
-from midflight.models.base import Prompt
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, call, call_all, say
 from scenarios.chat import until_chosen
 

@@ -9,8 +9,8 @@ from assistant.conftest import Open
 from assistant.desk import Office, Script, clerk, last
 from assistant.test_messages import said, thread_of, triage, until_said
 from midflight.agents import Agent
-from midflight.kernel.record import Actor
-from midflight.models.base import Prompt
+from midflight.journal.record import Actor
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

@@ -11,9 +11,9 @@ from assistant.conftest import Open
 from assistant.desk import Office, clerk, last, until
 from midflight.assistant import Profile, Rules, assistant
 from midflight.control import Control
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor, Limits
-from midflight.kernel.state import Question
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor, Limits
+from midflight.journal.state import Question
 from midflight.models.scripted import ScriptedModel, call, call_all, say
 from scenarios.chat import until_chosen
 

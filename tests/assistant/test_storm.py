@@ -17,11 +17,11 @@ import pytest
 from assistant.desk import Office
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import Refused
-from midflight.kernel.phases import ENDS, Phase
-from midflight.kernel.record import Actor, Limits
-from midflight.kernel.thread import ThreadState
+from midflight.journal.phases import ENDS, Phase
+from midflight.journal.record import Actor, Limits
+from midflight.journal.threads.thread import ThreadState
 from midflight.stores.memory import MemoryStore
 from models.standin import Request, StandIn, calls, says
 from models.standin_wire import Answer

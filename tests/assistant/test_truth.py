@@ -13,13 +13,13 @@ from assistant.desk import Office, clerk, last, until
 from assistant.test_messages import said, thread_of, until_said
 from assistant.test_people import asked
 from midflight.assistant import Profile, Rules, assistant
-from midflight.assistant.triage import prompt as triage_prompt
+from midflight.assistant.message_triage import prompt as triage_prompt
 from midflight.conversation import Message, Spoken, TriageView
 from midflight.errors import ModelRefused
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor, Limits
-from midflight.models.base import Prompt
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor, Limits
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
 from midflight.tools.declaration import tool
 from scenarios.chat import until_chosen

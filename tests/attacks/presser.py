@@ -10,7 +10,7 @@ import asyncio
 import sys
 
 from midflight.control import Control
-from midflight.kernel.record import Actor
+from midflight.journal.record import Actor
 from midflight.stores.factory import open_store
 
 

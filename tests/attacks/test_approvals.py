@@ -17,9 +17,9 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Phase
-from midflight.kernel.record import Actor
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Phase
+from midflight.journal.record import Actor
 from midflight.run import Run, Step
 from midflight.runtime import values
 from midflight.runtime.steps import preconditions

@@ -20,24 +20,24 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from typing_extensions import override
 
 from cli.scene import Scene
 from midflight.agents import agent
+from midflight.audit.audit_record import Visit, visiting
 from midflight.audit.chain import Checker, Head, Link, linked
 from midflight.audit.flood import COUNTED_MAX, EACH, IN_ALL, OTHERS, SOURCES_MAX, WINDOW_S, Flood
-from midflight.audit.visit import Visit, visiting
 from midflight.control import Control
 from midflight.control.verbs import VERBS
 from midflight.errors import InvalidRequest, MidflightError, StoreFull
 from midflight.inputs import wall_clock
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor, Limits
-from midflight.overriding import override
+from midflight.interfaces.agui import agui_router
+from midflight.interfaces.http.access.access import Access
+from midflight.interfaces.http.access.door import DoorAudit
+from midflight.interfaces.http.access.keyring import Keyring
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor, Limits
 from midflight.run import Run
-from midflight.server import agui
-from midflight.server.access import Access
-from midflight.server.auditing import DoorAudit
-from midflight.server.keyring import Keyring
 from midflight.stores.factory import open_store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Committed, Query, Store, Submit
@@ -430,7 +430,7 @@ async def test_what_an_ag_ui_client_asks_for_is_recorded_once_and_as_it_came_out
     async with driving(works) as control, AsyncExitStack() as open_now:
         if mounted:
             app = FastAPI()
-            app.include_router(agui.router(control, [works], who=lambda: ANN))
+            app.include_router(agui_router.router(control, [works], who=lambda: ANN))
             port = await open_now.enter_async_context(serving(app))
             plain = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}")
         else:
@@ -469,7 +469,7 @@ async def test_what_an_ag_ui_client_asks_for_is_recorded_once_and_as_it_came_out
 async def test_an_ag_ui_router_in_an_app_of_others_records_the_same(driving: Open) -> None:
     async with driving(works) as control:
         app = FastAPI()
-        app.include_router(agui.router(control, [works], who=lambda: ANN))
+        app.include_router(agui_router.router(control, [works], who=lambda: ANN))
         async with (
             serving(app) as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
@@ -511,7 +511,7 @@ async def test_every_change_of_keys_is_recorded_without_the_key(driving: Open) -
 async def test_a_file_of_keys_that_cannot_be_read_ends_no_server_and_no_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("midflight.server.auditing.TENDED_S", 0.01)
+    monkeypatch.setattr("midflight.interfaces.http.access.door.TENDED_S", 0.01)
     path, store = tmp_path / "keys.json", MemoryStore()
     keyring = Keyring(path)
     keyring.issue("ann")

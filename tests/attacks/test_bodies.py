@@ -11,10 +11,10 @@ import anyio.lowlevel
 import httpx
 import pytest
 
-from midflight.cli import serve
 from midflight.control import Control
-from midflight.server.access import PUBLIC
-from midflight.server.app import create_app
+from midflight.interfaces.app import create_app
+from midflight.interfaces.cli.commands import serve_command
+from midflight.interfaces.http.access.access import PUBLIC
 from midflight.stores.memory import MemoryStore
 from server.house import serving
 
@@ -45,7 +45,7 @@ async def pieces(size: int) -> AsyncIterator[bytes]:
 async def stranger() -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(Control(MemoryStore()))
     async with (
-        serving(app, server=serve._server(app)) as port,
+        serving(app, server=serve_command._server(app)) as port,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=5) as client,
     ):
         yield client

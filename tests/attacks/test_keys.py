@@ -10,8 +10,8 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
 from scenarios.conftest import Open
 from server.house import opened

@@ -11,12 +11,12 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, NotAllowed
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.interfaces.app import create_app
+from midflight.interfaces.http.access.access import HERE, Access
+from midflight.interfaces.http.access.keyring import Keyring
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.server.access import HERE, Access
-from midflight.server.app import create_app
-from midflight.server.keyring import Keyring
 from midflight.stores.memory import MemoryStore
 from midflight.telemetry.spans import _label, _shown
 from scenarios.conftest import Open

@@ -10,9 +10,9 @@ from fastapi import FastAPI
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.kernel.record import Actor
+from midflight.interfaces.agui import agui_router
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.server import agui
 from scenarios.conftest import Open
 from server.house import serving
 
@@ -35,14 +35,14 @@ def ann() -> Actor:
 
 def app_with(control: Control, **options: Any) -> FastAPI:
     app = FastAPI()
-    app.include_router(agui.router(control, [works], who=ann, **options))
+    app.include_router(agui_router.router(control, [works], who=ann, **options))
     return app
 
 
 async def test_a_router_without_identity_cannot_be_made(driving: Open) -> None:
     async with driving(works) as control:
         with pytest.raises(TypeError, match="who"):
-            agui.router(control, [works])  # type: ignore[call-arg]
+            agui_router.router(control, [works])  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

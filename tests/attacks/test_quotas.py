@@ -13,15 +13,14 @@ from midflight.agents import agent
 from midflight.control import Control
 from midflight.control.remote.remote_control import RemoteControl
 from midflight.errors import InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor, Recorded
+from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
+from midflight.interfaces.http.live.event_stream import Pace, Streams
+from midflight.interfaces.http.live.live_index import Index
+from midflight.interfaces.http.live.live_journal import Live
+from midflight.journal import events as e
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor, Recorded
 from midflight.run import Run
-from midflight.server.live import Live
-from midflight.server.live_index import Index
-from midflight.server.metrics import Metrics
-from midflight.server.quotas import Meter, Quotas
-from midflight.server.streaming import Pace, Streams
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Query, Row
 from midflight.stores.watch.subscription import READ_FIRST, weight

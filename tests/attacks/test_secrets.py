@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from midflight.agents import agent
-from midflight.cli.logs import Lines
 from midflight.errors import InvalidRequest, StepFailed
-from midflight.kernel.phases import Phase
+from midflight.interfaces.cli.logs import Lines
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.tools.declaration import tool
 from midflight.tools.secret import Secret

@@ -24,17 +24,17 @@ import pytest
 import uvicorn
 
 from cli.scene import MIDFLIGHT, Scene
-from midflight.cli import serve
-from midflight.cli.log_limits import Repeats
 from midflight.control import Control
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
-from midflight.server import connections
-from midflight.server.app import create_app
-from midflight.server.connections import PIECE_MAX, Room, guarded
-from midflight.server.keyring import Keyring
-from midflight.server.page import WEB
-from midflight.server.quotas import Quotas
+from midflight.interfaces.app import create_app
+from midflight.interfaces.cli.commands import serve_command
+from midflight.interfaces.cli.logs import Repeats
+from midflight.interfaces.http.access import connections
+from midflight.interfaces.http.access.connections import PIECE_MAX, Room, guarded
+from midflight.interfaces.http.access.keyring import Keyring
+from midflight.interfaces.http.access.quotas import Quotas
+from midflight.interfaces.http.page import WEB
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from midflight.stores.memory import MemoryStore
 from ports import free_port
 from server.house import serving
@@ -230,7 +230,7 @@ async def test_whole_requests_that_come_all_at_once_are_all_answered(
     monkeypatch.setattr(connections, "make_room", lambda: Room(16, 8))
     app = create_app(Control(MemoryStore()))
     asked = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    async with serving(app, server=serve._server(app)) as port:
+    async with serving(app, server=serve_command._server(app)) as port:
         streams = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
         for stream in streams:
             stream.sendall(asked)
@@ -246,7 +246,7 @@ async def test_whole_heads_without_their_bodies_count_as_connections_that_are_on
 ) -> None:
     monkeypatch.setattr(connections, "make_room", lambda: Room(16, 8))
     app = create_app(Control(MemoryStore()))
-    server = serve._server(app)
+    server = serve_command._server(app)
     pending = server.config.http.pending  # type: ignore[union-attr]
     async with serving(app, server=server) as port:
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
@@ -321,7 +321,7 @@ async def test_an_answer_that_is_not_taken_in_time_is_ended_for_strangers_alone(
 @pytest.mark.anyio
 async def test_a_stranger_who_sends_requests_before_the_answer_gets_one_answer() -> None:
     app = create_app(Control(MemoryStore()))
-    async with serving(app, server=serve._server(app)) as port:
+    async with serving(app, server=serve_command._server(app)) as port:
         stream = await anyio.connect_tcp("127.0.0.1", port)
         async with stream:
             await stream.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 20)
@@ -336,7 +336,7 @@ async def test_a_stranger_who_sends_requests_before_the_answer_gets_one_answer()
 async def test_a_stranger_who_claims_many_addresses_is_counted_as_one() -> None:
     app = create_app(Control(MemoryStore()), quotas=Quotas(requests_per_s=0.01, burst=5))
     async with (
-        serving(app, server=serve._server(app)) as port,
+        serving(app, server=serve_command._server(app)) as port,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
     ):
         answers = [
@@ -359,7 +359,7 @@ async def test_an_address_is_taken_from_a_proxy_that_was_named_and_from_nobody_e
     store = MemoryStore()
     app = create_app(Control(store))
     async with (
-        serving(app, server=serve._server(app, proxies=proxies)) as port,
+        serving(app, server=serve_command._server(app, proxies=proxies)) as port,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
     ):
         claimed = {"x-forwarded-for": "10.1.0.1"}

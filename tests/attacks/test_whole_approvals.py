@@ -19,23 +19,22 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from kernel.journals import running
-from midflight.channels.discord_shapes import TEXT_MAX, pieces, view_of
-from midflight.channels.render import card
-from midflight.channels.webhook import _shown as delivered
-from midflight.cli.following import Follower, Lines, Picture
-from midflight.cli.lifting import question_lines
-from midflight.kernel.events import QuestionOpened
-from midflight.kernel.state import RunState
+from midflight.interfaces.agui.agui_state import open_interrupts
+from midflight.interfaces.chat.discord.discord_posts import TEXT_MAX, pieces, view_of
+from midflight.interfaces.chat.run_posts import card
+from midflight.interfaces.chat.webhook import _shown as delivered
+from midflight.interfaces.cli.acknowledgement import question_lines
+from midflight.interfaces.cli.run_display import Follower, Lines, Picture
+from midflight.interfaces.terminal import looks
+from midflight.interfaces.tui.question_card import facts_shown
+from midflight.interfaces.voice.speech.utterance import Question
+from midflight.interfaces.voice.talk.spoken_answers import Fitting, agrees, is_read_out, spoken
+from midflight.journal.events import QuestionOpened
+from midflight.journal.state import RunState
 from midflight.runtime.steps import preconditions
-from midflight.server.agui_state import open_interrupts
-from midflight.terminal import looks
-from midflight.tui.card import facts_shown
 from midflight.view import RunBook, ThreadBook
 from midflight.view.question_form import all_facts
 from midflight.view.run_fields import asked as as_asked
-from midflight.voice.answers import Fitting, agrees
-from midflight.voice.asking import is_read_out, spoken
-from midflight.voice.utterance import Question
 
 HOSTILE = [
     "", " padded ", '"quoted"', "two\nlines\n\namount: 1", "tab\there", "\x1b[2J\x1b[31mred",

@@ -19,12 +19,12 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.assistant import Profile, assistant
-from midflight.assistant.words import quoted
+from midflight.assistant.prompt_text import quoted
 from midflight.control import Control
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
-from midflight.kernel.state import Question
-from midflight.kernel.thread import Said
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
+from midflight.journal.state import Question
+from midflight.journal.threads.thread import Said
 from midflight.run import Run
 from midflight.tools.declaration import Tool, tool
 from midflight.tools.http import Http

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import anyio
 import pytest
+from typing_extensions import override
 
 from channels.guild import User
 from channels.person import Person
 from channels.stand_in import TOKEN, StandIn, standing_in
 from midflight.agents import Agent
-from midflight.channels.discord import serve
-from midflight.channels.people import People
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import StoreBusy
-from midflight.kernel.front import open_messages
-from midflight.kernel.record import Recorded
-from midflight.kernel.thread import ThreadState
-from midflight.overriding import override
+from midflight.interfaces.chat.allow_list import People
+from midflight.interfaces.chat.discord.bot import serve
+from midflight.journal.record import Recorded
+from midflight.journal.threads.front import open_messages
+from midflight.journal.threads.thread import ThreadState
 from midflight.stores.protocol import PAGE, Query, Row, Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.conftest import failed_drivers
@@ -70,7 +70,9 @@ async def store(tmp_path: Path) -> AsyncIterator[MoodyStore]:
 
 @pytest.fixture
 async def discord(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StandIn]:
-    monkeypatch.setattr("midflight.channels.discord_presses.FORM_S", 20.0)  # a machine may be busy
+    monkeypatch.setattr(
+        "midflight.interfaces.chat.discord.interactions.FORM_S", 20.0
+    )  # a machine may be busy
     async with standing_in() as service:
         yield service
 

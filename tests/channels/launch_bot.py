@@ -9,7 +9,7 @@ import yarl
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
-from midflight.cli.main import main
+from midflight.interfaces.cli.main import main
 
 Route.BASE = os.environ["DISCORD_REST"]
 DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(os.environ["DISCORD_GATEWAY"])

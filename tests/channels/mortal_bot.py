@@ -8,7 +8,7 @@ import anyio
 
 from midflight import tool
 from midflight.assistant import Profile, assistant
-from midflight.models.base import Prompt
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, say
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 
 from midflight.agents import Agent
-from midflight.channels import People, Post, Switchboard
-from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.engines.local_engine import LocalEngine
+from midflight.interfaces.chat import People, Post, Switchboard
+from midflight.interfaces.chat.channel import ChatGone, NotNow, NotTaken, PostGone
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from midflight.stores.memory import MemoryStore
 
 ANN = Actor("ann", Role.CONTROLLER, "paper:desk")

@@ -19,10 +19,10 @@ from anyio.abc import Process
 from channels.conftest import ANN
 from channels.person import Person
 from channels.stand_in import TOKEN, StandIn
-from midflight.cli.main import main
 from midflight.control.remote import RemoteControl
-from midflight.kernel.phases import Role
-from midflight.server.keyring import Keyring
+from midflight.interfaces.cli.main import main
+from midflight.interfaces.http.access.keyring import Keyring
+from midflight.journal.phases import Role
 from midflight.stores.factory import open_store
 from midflight.stores.protocol import Query
 from scenarios.stories import environment
@@ -201,7 +201,7 @@ def test_without_its_extra_it_says_which_one_it_needs(tmp_path: Path) -> None:
     code = (
         "import importlib.util as u, sys; f = u.find_spec\n"
         "u.find_spec = lambda name, *more: None if name == 'discord' else f(name, *more)\n"
-        "from midflight.cli.main import main; sys.exit(main(['discord', 'any:thing']))"
+        "from midflight.interfaces.cli.main import main; sys.exit(main(['discord', 'any:thing']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -13,8 +13,8 @@ from channels.conftest import OPS, Talking
 from channels.person import Person
 from channels.stand_in import AT, EPHEMERAL, GENERAL, StandIn
 from midflight.agents import agent
-from midflight.channels.attached import FILE_BYTES_MAX
-from midflight.kernel.phases import Phase
+from midflight.interfaces.chat.channel import FILE_BYTES_MAX
+from midflight.journal.phases import Phase
 from midflight.models.scripted import call, say
 from midflight.run import Run
 from midflight.tools.declaration import tool

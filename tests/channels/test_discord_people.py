@@ -16,8 +16,8 @@ from channels.conftest import MALLORY, Talking, on_discord, until_chosen
 from channels.guild import Message
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, StandIn
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Request
+from midflight.journal.phases import Phase
+from midflight.journal.record import Request
 from midflight.models.scripted import call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

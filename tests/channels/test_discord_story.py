@@ -12,10 +12,10 @@ from channels.conftest import Talking
 from channels.person import Person
 from channels.stand_in import StandIn
 from midflight.inputs import wall_clock
-from midflight.kernel.events import Paused
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Recorded
-from midflight.models.base import Prompt
+from midflight.journal.events import Paused
+from midflight.journal.phases import Phase
+from midflight.journal.record import Recorded
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, call, call_all, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

@@ -9,7 +9,7 @@ from channels.conftest import Talking
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, StandIn
 from midflight.agents import agent
-from midflight.models.base import Prompt
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, call, call_all, say
 from midflight.run import Run
 

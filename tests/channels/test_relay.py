@@ -9,17 +9,17 @@ from typing import Any
 import anyio
 import pytest
 from msgspec.structs import replace
+from typing_extensions import override
 
 from assistant.desk import Office, clerk, slow_clerk, until
 from channels.conftest import until_chosen
 from channels.paper import ANN, LostAnswer, Paper, life, working
 from midflight.agents import agent
-from midflight.channels import Heard, Post
-from midflight.channels.shapes import Action, mark
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor, Limits
+from midflight.interfaces.chat import Heard, Post
+from midflight.interfaces.chat.channel import Action, mark
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor, Limits
 from midflight.models.scripted import call, say
-from midflight.overriding import override
 from midflight.run import Run
 from midflight.stores.protocol import Query
 

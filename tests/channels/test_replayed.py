@@ -9,10 +9,10 @@ import pytest
 from assistant.desk import Office, clerk
 from channels.conftest import Talking
 from channels.paper import ANN, Paper, life, working
-from midflight.channels import Heard, People
-from midflight.channels.shapes import Action, mark
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.interfaces.chat import Heard, People
+from midflight.interfaces.chat.channel import Action, mark
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.models.scripted import call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -179,7 +179,7 @@ async def test_a_command_whose_run_was_never_looked_up_is_to_be_given_again(
         async with life(paper, control, works, chats) as board:
             await board.hear("desk", Heard("1", "task A"), ANN)
             await office.until_begun("slow")
-            monkeypatch.setattr("midflight.channels.switchboard.MEANT_S", 0.0)
+            monkeypatch.setattr("midflight.interfaces.chat.switchboard.MEANT_S", 0.0)
             await board.remember("desk", "dies", "/cancel", ANN, way="", fields={})
             await board.remember("desk", "lives", "/pause", ANN, way="", fields={})
             done = await board.press("desk", "/pause", ANN, key="lives")

@@ -11,18 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from midflight.channels.asking import ways
-from midflight.channels.attached import FILE_BYTES_MAX, attached
-from midflight.channels.discord_shapes import modal_of, pieces, view_of
-from midflight.channels.gathering import Reply, answer, together
-from midflight.channels.ledger import Ledger, Memory
-from midflight.channels.people import People, Person, shown
-from midflight.channels.render import SYMBOLS
-from midflight.channels.shapes import Action, Button, Field, Form, Menu, Post, mark
-from midflight.channels.splitting import split
 from midflight.errors import InvalidRequest
-from midflight.kernel.phases import Phase, Role
-from midflight.terminal.visible import visible
+from midflight.interfaces.chat.allow_list import People, Person, shown
+from midflight.interfaces.chat.channel import (
+    FILE_BYTES_MAX,
+    Action,
+    Button,
+    Field,
+    Form,
+    Menu,
+    Post,
+    attached,
+    mark,
+    split,
+)
+from midflight.interfaces.chat.chat_memory import Ledger, Memory
+from midflight.interfaces.chat.chat_questions import ways
+from midflight.interfaces.chat.discord.discord_posts import modal_of, pieces, view_of
+from midflight.interfaces.chat.incoming import Reply, answer, together
+from midflight.interfaces.chat.run_posts import SYMBOLS
+from midflight.interfaces.terminal.safe_text import visible
+from midflight.journal.phases import Phase, Role
 from midflight.view.control_bar import PHASE_WORDS
 
 TICKS = "```"

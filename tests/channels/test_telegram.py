@@ -15,8 +15,8 @@ from aiohttp import web
 
 from assistant.desk import Office, clerk, until
 from midflight.agents import Agent
-from midflight.channels import People, Switchboard
 from midflight.control import local
+from midflight.interfaces.chat import People, Switchboard
 from midflight.models.scripted import call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

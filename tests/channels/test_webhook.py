@@ -18,15 +18,14 @@ from channels.conftest import MoodyStore, Talking, until_chosen
 from channels.person import Person
 from channels.stand_in import StandIn
 from midflight.agents import Agent
-from midflight.channels import People, Post, Switchboard
-from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
-from midflight.channels.people import STRANGER
-from midflight.channels.signing import NotGenuine, Signer
-from midflight.channels.webhook import Webhook
 from midflight.control import Control
 from midflight.errors import InvalidRequest
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.interfaces.chat import People, Post, Switchboard
+from midflight.interfaces.chat.allow_list import STRANGER
+from midflight.interfaces.chat.channel import ChatGone, NotNow, NotTaken, PostGone
+from midflight.interfaces.chat.webhook import NotGenuine, Signer, Webhook
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from midflight.models.scripted import call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

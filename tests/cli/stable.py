@@ -11,11 +11,11 @@ import sys
 import tempfile
 from importlib import import_module
 
-from midflight.cli.command_table import COMMANDS
-from midflight.cli.main import main
+from midflight.interfaces.cli.command_table import COMMANDS
+from midflight.interfaces.cli.main import main
 
 for module in {place.module for place in COMMANDS.values()} - {"tui"}:
-    import_module(f"midflight.cli.{module}")
+    import_module(f"midflight.interfaces.cli.{module}")
 for module in ("cli.lazily", "control.remote", "server.keyring", "stores.sqlite"):
     import_module(f"midflight.{module}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.cli.addresses import page_address, public_origin
-from midflight.cli.serve import check_origins
 from midflight.errors import InvalidRequest
+from midflight.interfaces.cli.commands.serve_command import check_origins
+from midflight.interfaces.cli.web_address import page_address, public_origin
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from cli.scene import CALL_S, MIDFLIGHT, Scene, Server
-from midflight.cli.failing import UNREACHABLE, said
+from midflight.interfaces.cli.console import UNREACHABLE, said
 from ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from cli.scene import Scene
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome
 from midflight.stores.sqlite import SqliteStore
 from stores.runs import RUN, cancel, drive, open_thread, outcome, start, started, tell
 

@@ -12,9 +12,9 @@ import pytest
 
 from cli.scene import Scene, Server
 from cli.terminal import Terminal
-from midflight.cli.logs import Lines
-from midflight.cli.printing import console
-from midflight.terminal.visible import visible
+from midflight.interfaces.cli.console import console
+from midflight.interfaces.cli.logs import Lines
+from midflight.interfaces.terminal.safe_text import visible
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 CLEARS = "\x1b[2J\x1b[H"  # the screen, and begins to write at its top

@@ -20,8 +20,8 @@ import pytest
 
 from cli.scene import Scene, Server, is_root
 from cli.terminal import Terminal
-from midflight.cli.doctor import EXTRAS as EXTRAS_KNOWN
 from midflight.errors import to_install
+from midflight.interfaces.cli.commands.doctor_command import EXTRAS as EXTRAS_KNOWN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -394,7 +394,7 @@ def test_help_and_import_take_little_of_the_processor() -> None:
 
 def test_help_imports_neither_the_runtime_nor_a_server() -> None:
     code = (
-        "import sys; from midflight.cli.main import main; main(['--help']); "
+        "import sys; from midflight.interfaces.cli.main import main; main(['--help']); "
         "print(sorted(m for m in sys.modules if m in {'midflight.control', 'fastapi', 'httpx', "
         "'textual', 'asyncio'}), file=sys.stderr)"
     )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cli.scene import Scene
-from midflight.cli.command_table import COMMANDS
-from midflight.cli.lazily import imported
+from midflight.interfaces.cli.command_table import COMMANDS
+from midflight.interfaces.cli.lazy_commands import imported
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

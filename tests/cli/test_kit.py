@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from midflight.cli.main import main
-from midflight.kit import runtimes
+from midflight.interfaces.cli.main import main
+from midflight.kit import subject
 from midflight.kit.results import Results, Sitting, read, write
 from midflight.kit.score import Row
 from midflight.kit.subject import Kind
@@ -58,7 +58,7 @@ def test_a_report_shows_what_is_in_the_file_and_says_so_if_there_is_none(
 def test_a_runtime_that_cannot_be_started_is_told_in_words_with_what_it_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(runtimes.KINDS, "nothing", Kind("nothing", "on_nothing"))
+    monkeypatch.setitem(subject.KINDS, "nothing", Kind("nothing", "on_nothing"))
 
     path = tmp_path / "kit.json"
     assert main(["kit", "run", "--runtime", "nothing", "--results", str(path)]) == 1

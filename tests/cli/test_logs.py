@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from midflight.cli.logs import Lines
+from midflight.interfaces.cli.logs import Lines
 
 
 def test_a_line_says_of_which_log_it_is_so_that_the_audit_can_be_told_from_the_rest() -> None:

@@ -17,10 +17,10 @@ from hypothesis import given
 from cli.scene import MIDFLIGHT
 from kernel.histories import histories
 from kernel.journals import Run, running
-from midflight.cli.following import Follower, Lines, Picture
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome
-from midflight.kernel.record import Recorded
+from midflight.interfaces.cli.run_display import Follower, Lines, Picture
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome
+from midflight.journal.record import Recorded
 from midflight.view import RunBook, StepSheet, ThreadBook
 from scenarios.stories import environment
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from cli.scene import Scene
-from midflight.cli.folders import RunFolders
-from midflight.cli.operate import remove
 from midflight.errors import StoreUnavailable
-from midflight.overriding import override
+from midflight.interfaces.cli.commands.operator_commands import RunFolders, remove
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Purged
 from stores.runs import ended

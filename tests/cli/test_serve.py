@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from midflight.cli.serve import listening
+from midflight.interfaces.cli.commands.serve_command import listening
 from ports import free_port
 from scenarios.stories import environment
 

@@ -8,12 +8,12 @@ import pytest
 
 from cli.scene import Scene
 from kernel.journals import Run, running
-from midflight.cli.following import Lines
-from midflight.cli.look import step_line
 from midflight.errors import NeedsPerson
-from midflight.kernel import events as e
-from midflight.kernel.identities import SETTLE
-from midflight.kernel.phases import Outcome
+from midflight.interfaces.cli.commands.look_commands import step_line
+from midflight.interfaces.cli.run_display import Lines
+from midflight.journal import events as e
+from midflight.journal.identities import SETTLE
+from midflight.journal.phases import Outcome
 from midflight.view import RunBook, ThreadBook
 
 NOTICE = "Order: " + "it may still arrive, or what it waits for may. " * 9

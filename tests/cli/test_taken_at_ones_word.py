@@ -113,7 +113,7 @@ def test_words_that_are_not_utf8_are_refused_as_that(scene: Scene) -> None:
     [(b"", "it ends too soon"), (b"RIFF", "it ends too soon"), (b"x" * 99, "RIFF")],
 )
 def test_what_is_no_sound_is_refused_with_why(tmp_path: Path, content: bytes, why: str) -> None:
-    from midflight.voice.sounds import read_wav
+    from midflight.interfaces.voice.speech.speech_engines import read_wav
 
     for given in (content, tmp_path / "a.wav"):
         (tmp_path / "a.wav").write_bytes(content)

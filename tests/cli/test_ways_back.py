@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.scene import Scene
-from midflight.cli.desk import Where, where_of
+from midflight.interfaces.cli.target import Where, where_of
 
 URL, OTHER = "http://127.0.0.1:8321", "http://127.0.0.1:9999"
 PLACES = [

@@ -11,7 +11,7 @@ from msgspec import Raw
 from cli.scene import Scene
 from cli.terminal import Terminal
 from kernel.journals import running
-from midflight.cli.following import Follower, Lines, Picture
+from midflight.interfaces.cli.run_display import Follower, Lines, Picture
 from midflight.view import RunBook, ThreadBook
 
 LONG = "a long reason " * 40

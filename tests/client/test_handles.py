@@ -10,8 +10,8 @@ import midflight
 from midflight.agents import agent
 from midflight.client import Client
 from midflight.errors import InvalidRequest
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor, Limits
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor, Limits
 from midflight.run import Run
 from remote.doors import DOORS, through
 from scenarios.conftest import Open

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from midflight.demo.analyst_tools import AnalystTools
-from midflight.demo.data import CUSTOMERS, MONTHS, make_company, months_before
+from midflight.demo.company import CUSTOMERS, MONTHS, make_company, months_before
 from midflight.tools.declaration import NotDone
 from midflight.tools.options import EffectRecord
 

@@ -15,21 +15,20 @@ from typing import Any, Final
 from msgspec import Struct
 
 from midflight.agents import agent
-from midflight.channels.commands import COMMANDS, Given
-from midflight.channels.desk import Desk
-from midflight.channels.finding import Finder
-from midflight.channels.ledger import Memory
-from midflight.channels.shapes import Action, mark
 from midflight.client import Client
 from midflight.control import Control
 from midflight.control.any_control import AnyControl
 from midflight.control.verbs import VERBS
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.inputs import Ids
-from midflight.kernel.record import Actor, Limits
+from midflight.interfaces.chat.channel import Action, mark
+from midflight.interfaces.chat.chat_commands import COMMANDS, Given
+from midflight.interfaces.chat.chat_memory import Finder, Memory
+from midflight.interfaces.chat.chat_presses import Desk
+from midflight.interfaces.tui.slash_commands import SLASH, Order
+from midflight.journal.record import Actor, Limits
 from midflight.run import Run
 from midflight.stores.protocol import Store
-from midflight.tui.slash import SLASH, Order
 from midflight.view import RunBook
 
 THREAD: Final = "t-work"

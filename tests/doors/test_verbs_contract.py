@@ -19,11 +19,6 @@ import pytest
 
 from doors import presses
 from doors.presses import KEY, Scene, worker
-from midflight.channels.discord_commands import commands_for
-from midflight.cli.command_table import COMMANDS
-from midflight.cli.lazily import imported
-from midflight.cli.main import main
-from midflight.cli.person import person
 from midflight.client import Client
 from midflight.control import Control
 from midflight.control.any_control import AnyControl
@@ -32,16 +27,21 @@ from midflight.control.recorder import Recorder
 from midflight.control.remote import RemoteControl
 from midflight.control.todos import Todos
 from midflight.control.verbs import VERBS, Verb
-from midflight.engines.base import NoEngine
+from midflight.engines.local_engine import NoEngine
 from midflight.errors import MidflightError, NotAllowed
 from midflight.handles import RunHandle, ThreadHandle
-from midflight.kernel.phases import Role, rank
-from midflight.kernel.record import Actor
-from midflight.server import routes_events, routes_house, routes_runs, routes_threads
-from midflight.server.bodies import BODIES
+from midflight.interfaces.chat.discord.slash_words import commands_for
+from midflight.interfaces.cli.command_table import COMMANDS
+from midflight.interfaces.cli.console import person
+from midflight.interfaces.cli.lazy_commands import imported
+from midflight.interfaces.cli.main import main
+from midflight.interfaces.http import routes_events, routes_runs, routes_server, routes_threads
+from midflight.interfaces.http.bodies import BODIES
+from midflight.interfaces.tui.slash_commands import SLASH
+from midflight.journal.phases import Role, rank
+from midflight.journal.record import Actor
 from midflight.stores.factory import open_store
 from midflight.stores.memory import MemoryStore
-from midflight.tui.slash import SLASH
 from server.house import opened
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -109,7 +109,7 @@ class TestARow:
 
 ROUTES = {
     f"{method} {route.path}"
-    for module in (routes_runs, routes_threads, routes_house, routes_events)
+    for module in (routes_runs, routes_threads, routes_server, routes_events)
     for route in module.router.routes
     for method in getattr(route, "methods", ())
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from midflight.agents import Agent
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.stores.protocol import Store
 
 FORGETS = 3

@@ -13,10 +13,10 @@ from typing import Any
 import typer.main
 import yaml  # type: ignore[import-untyped]
 
-from midflight.cli import serve, worker
+from midflight.interfaces.cli.commands import serve_command, worker_command
 
 COMPOSE = Path(__file__).parents[2] / "deploy" / "compose.yaml"
-APPS = {"serve": serve.app, "worker": worker.app}
+APPS = {"serve": serve_command.app, "worker": worker_command.app}
 ASKED = re.compile(r"\$\{\w+:\?[^}]*\}")  # what whoever starts it has to give
 
 

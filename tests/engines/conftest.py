@@ -18,13 +18,12 @@ from engines.fleet import Fleet, fleet
 from engines.hosts import RestateServer, restate_server
 from engines.link import linked, to_port
 from midflight.agents import Agent
-from midflight.cli.serve import listening
 from midflight.control import Control
-from midflight.engines.base import Engine
-from midflight.engines.local import LocalEngine
-from midflight.engines.restate import RestateEngine
-from midflight.engines.restate_place import Restate
-from midflight.engines.restate_worker import working
+from midflight.engines.local_engine import Engine, LocalEngine
+from midflight.engines.restate.placement import RestateEngine
+from midflight.engines.restate.restate_address import Restate
+from midflight.engines.restate.restate_worker import working
+from midflight.interfaces.cli.commands.serve_command import listening
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Store

@@ -25,7 +25,7 @@ from engines import contested
 from engines.bad import FORGETS
 from engines.contested import READY
 from midflight.agents import Agent
-from midflight.kernel.phases import LIVE
+from midflight.journal.phases import LIVE
 from midflight.stores.protocol import Query, Store
 from midflight.tasks import owned_tasks
 from scenarios.torture_world import clerk

@@ -25,8 +25,8 @@ import anyio
 from msgspec.structs import replace
 from typing_extensions import override
 
-from midflight.engines.local import LocalEngine
-from midflight.kernel import events as e
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal import events as e
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Append, Committed, Draft, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore

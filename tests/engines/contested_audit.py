@@ -13,10 +13,10 @@ from functools import cached_property
 
 from typing_extensions import override
 
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect
-from midflight.kernel.receipt import Line
-from midflight.kernel.record import Decision, Recorded
+from midflight.journal import events as e
+from midflight.journal.phases import Effect
+from midflight.journal.receipt import Line
+from midflight.journal.record import Decision, Recorded
 from scenarios.ledger import Told
 from scenarios.torture_audit import Case, kind_of
 

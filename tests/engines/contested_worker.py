@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from engines.contested import Thief
-from midflight.cli.main import main
+from midflight.interfaces.cli.main import main
 from midflight.stores.postgres import postgres_store
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from engines import fleet_world
 from engines.fleet import PATHS, Fleet
 from midflight.control import Control
 from midflight.control.remote import RemoteControl
-from midflight.kernel.phases import Role
-from midflight.server.keyring import Keyring
+from midflight.interfaces.http.access.keyring import Keyring
+from midflight.journal.phases import Role
 from midflight.stores.protocol import Delta
 
 

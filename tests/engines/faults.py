@@ -18,12 +18,12 @@ from engines.fleet import Fleet, Freeze, Hand
 from engines.fleet_world import Noted
 from midflight.control import Control
 from midflight.inputs import wall_clock
-from midflight.kernel import events as e
-from midflight.kernel.fold import fold
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Decision, Recorded
-from midflight.kernel.state import WORKER_LOST, RunState
+from midflight.journal import events as e
+from midflight.journal.fold import fold
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.receipt import receipt
+from midflight.journal.record import Decision, Recorded
+from midflight.journal.state import WORKER_LOST, RunState
 from midflight.stores.protocol import Query, Row
 from midflight.tools.declaration import as_tool
 

@@ -12,10 +12,10 @@ import typer.main
 from starlette.routing import Route
 
 from engines.composed import COMPOSE, health, mebibytes, options, seconds, services
-from midflight.cli import serve, token, worker
-from midflight.cli.placing import placing
-from midflight.engines.leaving import GRACE_S
-from midflight.server.routes_house import router
+from midflight.engines.shutdown import GRACE_S
+from midflight.interfaces.cli.arguments import placing
+from midflight.interfaces.cli.commands import serve_command, token_command, worker_command
+from midflight.interfaces.http.routes_server import router
 
 OURS = ("server", "worker-v1")
 SECRET = re.compile(r"pass(word|file)?|secret|token|key", re.IGNORECASE)
@@ -43,7 +43,7 @@ def test_nobody_is_killed_before_their_runs_had_time_to_rest(
     name: str, services: dict[str, Any]
 ) -> None:
     patience = options(services[name])["drain"] + GRACE_S
-    patience += serve.REQUESTS_S if name == "server" else worker.ANSWERS_S
+    patience += serve_command.REQUESTS_S if name == "server" else worker_command.ANSWERS_S
 
     assert seconds(services[name]["stop_grace_period"]) > patience
 
@@ -51,7 +51,7 @@ def test_nobody_is_killed_before_their_runs_had_time_to_rest(
 def test_a_link_is_made_in_the_file_of_keys_that_the_server_reads(services: dict[str, Any]) -> None:
     head = COMPOSE.read_text(encoding="utf-8").replace("\\\n#", "")
     (said,) = re.findall(r"exec server midflight token (.*?)  +#", head)
-    command = typer.main.get_command(token.app)
+    command = typer.main.get_command(token_command.app)
     made = command.make_context("token", shlex.split(said)).params
 
     server = options(services["server"])

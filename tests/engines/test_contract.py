@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from engines.conftest import Host
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from scenarios.stage import Stage
 

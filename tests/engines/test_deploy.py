@@ -11,8 +11,8 @@ from engines.conftest import ON_RESTATE, RestateHost
 from engines.link import linked
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.base import Engine
-from midflight.kernel.phases import Cause
+from midflight.engines.local_engine import Engine
+from midflight.journal.phases import Cause
 from midflight.run import Run
 from scenarios.stage import Stage
 

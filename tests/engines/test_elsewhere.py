@@ -20,7 +20,7 @@ from engines.conftest import ON_RESTATE, Hired
 from engines.elsewhere import read_out, serving
 from engines.fleet import PATHS
 from midflight.control.remote import RemoteControl
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from server.viewer import Viewer
 
 pytestmark = ON_RESTATE

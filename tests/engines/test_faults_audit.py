@@ -14,8 +14,8 @@ from engines.faults import (
 from engines.fleet import Freeze
 from engines.fleet_world import Noted
 from kernel.journals import running
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome
 
 
 def test_an_effect_that_only_the_journal_knows_of_is_found() -> None:

@@ -15,8 +15,8 @@ from engines.fleet import Fleet
 from engines.link import BACK, THERE, Link
 from engines.ways import UNHURRIED, way_to
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.stores.postgres import PostgresStore
 from stores.backends import postgres_server
 

@@ -13,7 +13,7 @@ from engines.conftest import ON_RESTATE, Hired
 from engines.faults import audit, losing_workers
 from engines.ways import UNHURRIED, all_at_work, begun, calls
 from midflight.control import Control
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 
 pytestmark = ON_RESTATE
 

@@ -22,11 +22,11 @@ from engines.link import BACK, THERE
 from engines.ways import UNHURRIED, all_at_work, begun, calls, claims, way_to
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.crew import LEASE_S
+from midflight.engines.driver_pool import LEASE_S
 from midflight.errors import StoreUnavailable
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.run import Run
 from midflight.stores.postgres import PostgresStore, links, postgres_writer
 from scenarios.stage import Stage

@@ -11,11 +11,11 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.cli.placing import placing
 from midflight.control import Control
-from midflight.engines.restate import RestateEngine
-from midflight.engines.restate_place import Restate
+from midflight.engines.restate.placement import RestateEngine
+from midflight.engines.restate.restate_address import Restate
 from midflight.errors import InvalidRequest
+from midflight.interfaces.cli.arguments import placing
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 

@@ -13,8 +13,8 @@ from midflight.control import Control
 from midflight.engines import sweep
 from midflight.engines.sweep import Sweep
 from midflight.inputs import new_id
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.tasks import owned_tasks

@@ -16,7 +16,7 @@ import pytest
 from midflight import Run, agent, tool
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.stores.sqlite import SqliteStore
 from scenarios.stories import environment
 

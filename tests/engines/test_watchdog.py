@@ -20,7 +20,7 @@ from cli.scene import MIDFLIGHT, Scene
 from midflight import EffectRecord, Run, agent, tool
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.engines.watchdog import Blocked, watching
 from midflight.stores.memory import MemoryStore
 from scenarios.stories import environment
@@ -210,7 +210,7 @@ async def blocker(run: Run) -> None:
 
 STOPPED = """
 import asyncio, sys
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.stores.memory import MemoryStore
 
 async def main():

@@ -15,7 +15,7 @@ from engines import fleet_world
 from engines.fleet import Fleet
 from engines.link import Link, linked, to_socket
 from midflight.control import Control
-from midflight.kernel import events as e
+from midflight.journal import events as e
 
 SOCKET = ".s.PGSQL.5432"
 UNHURRIED = ("--lease", "10")

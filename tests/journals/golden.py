@@ -15,11 +15,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from midflight.kernel.fold import advance
-from midflight.kernel.machine import State
-from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Recorded
-from midflight.kernel.state import RunState
+from midflight.journal.fold import advance
+from midflight.journal.receipt import receipt
+from midflight.journal.record import Recorded
+from midflight.journal.state import RunState
+from midflight.journal.transition_table import State
 from midflight.stores.codec import decode, encode
 from midflight.stores.commit import summary
 from midflight.stores.protocol import empty_state

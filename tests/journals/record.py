@@ -18,10 +18,10 @@ from msgspec import Raw
 
 from journals.golden import FOLDER, folded, line, meaning
 from midflight.inputs import new_id
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.phases import Cause, Effect, Mode, Outcome, Role
-from midflight.kernel.record import Actor, Blob, Event, Fact, Limits, Recorded, Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Effect, Mode, Outcome, Role
+from midflight.journal.record import Actor, Blob, Event, Fact, Limits, Recorded, Usage
+from midflight.journal.threads import thread as t
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Append, Entry, Query, Store
 from stores.runs import (

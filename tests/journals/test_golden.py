@@ -9,8 +9,8 @@ import pytest
 
 from journals import record
 from journals.golden import FOLDER, as_far_as, folded, line, meaning, read
-from midflight.kernel.catalogue import EVENTS
-from midflight.kernel.record import Unknown
+from midflight.journal.event_types import EVENTS
+from midflight.journal.record import Unknown
 
 JOURNALS = sorted(FOLDER.glob("*/*.jsonl"))
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from kernel.journals import ANN, BOB, OLGA, Run, queued, running, waiting
 from midflight.errors import IllegalEvent, Refused
-from midflight.kernel import decide as decisions
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known
-from midflight.kernel.machine import TRANSITIONS, TRIAGE, check
-from midflight.kernel.phases import Cause, Effect, Outcome
-from midflight.kernel.record import Event, Fact, Limits, Request, Usage
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal import requests as decisions
+from midflight.journal.phases import Cause, Effect, Outcome
+from midflight.journal.record import Event, Fact, Limits, Request, Usage
+from midflight.journal.requests import Known
+from midflight.journal.state import RunState
+from midflight.journal.transition_table import TRANSITIONS, TRIAGE, check
 
 T = TypeVar("T")
 

@@ -7,16 +7,16 @@ from typing import Any, Final, Generic, TypeVar
 
 from typing_extensions import override
 
-from midflight.kernel import decide as decisions
-from midflight.kernel import events as e
-from midflight.kernel import facts
-from midflight.kernel import thread as t
-from midflight.kernel.decide import Known, Switch, Verdict
-from midflight.kernel.fold import advance
-from midflight.kernel.machine import TRIAGE, check
-from midflight.kernel.phases import Effect, Outcome, Role
-from midflight.kernel.record import Actor, Event, Fact, Limits, Recorded, Request, Unknown, Usage
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal import facts
+from midflight.journal import requests as decisions
+from midflight.journal.fold import advance
+from midflight.journal.phases import Effect, Outcome, Role
+from midflight.journal.record import Actor, Event, Fact, Limits, Recorded, Request, Unknown, Usage
+from midflight.journal.requests import Known, Switch, Verdict
+from midflight.journal.state import RunState
+from midflight.journal.threads import thread as t
+from midflight.journal.transition_table import TRIAGE, check
 
 ANN: Final = Actor("ann")
 BOB: Final = Actor("bob")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kernel.journals import ANN, OLGA, Run, cancelling, paused, pausing, queued, running, waiting
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Effect, Outcome, Phase
-from midflight.kernel.record import Decision
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Effect, Outcome, Phase
+from midflight.journal.record import Decision
 
 
 def eventful() -> Run:

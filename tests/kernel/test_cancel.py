@@ -25,10 +25,10 @@ from kernel.journals import (
 )
 from kernel.situations import beginnings
 from midflight.errors import IllegalEvent, IllegalSignal
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known
-from midflight.kernel.phases import Cause, Effect, Outcome, Phase
-from midflight.kernel.record import Event, Request
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Effect, Outcome, Phase
+from midflight.journal.record import Event, Request
+from midflight.journal.requests import Known
 
 
 def appended(run: Run, position: int) -> Event:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from midflight.kernel.catalogue import EVENTS, AnyEvent
+from midflight.journal.event_types import EVENTS, AnyEvent
 
 
 def test_an_event_that_no_front_door_has_decided_on_is_noticed() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midflight.kernel.diff import DIFF_WIDTH, Piece, changed_meanwhile, one_line, word_diff
-from midflight.kernel.record import Limits
+from midflight.journal.record import Limits
+from midflight.journal.status import DIFF_WIDTH, Piece, changed_meanwhile, one_line, word_diff
 
 SAME = (Limits(), Limits())
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kernel.journals import ANN, OLGA, Run
-from midflight.kernel import events as e
-from midflight.kernel.facts import claim
-from midflight.kernel.limits import Meter, meters
-from midflight.kernel.phases import Effect, Phase
-from midflight.kernel.record import Limits
-from midflight.kernel.status import status
-from midflight.kernel.timing import seconds_in_motion, undriven_since
+from midflight.journal import events as e
+from midflight.journal.facts import claim
+from midflight.journal.limits import Meter, meters
+from midflight.journal.phases import Effect, Phase
+from midflight.journal.record import Limits
+from midflight.journal.state import seconds_in_motion, undriven_since
+from midflight.journal.status import status
 
 HOUR = 3600.0
 

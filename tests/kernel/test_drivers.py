@@ -8,10 +8,10 @@ from kernel.histories import accepts
 from kernel.journals import ANN, OLGA, paused, queued, running, waiting
 from kernel.situations import beginnings
 from midflight.errors import IllegalEvent
-from midflight.kernel import events as e
-from midflight.kernel.facts import claim
-from midflight.kernel.phases import Effect, Phase
-from midflight.kernel.receipt import receipt
+from midflight.journal import events as e
+from midflight.journal.facts import claim
+from midflight.journal.phases import Effect, Phase
+from midflight.journal.receipt import receipt
 
 
 def test_a_run_is_claimed_before_it_is_driven() -> None:

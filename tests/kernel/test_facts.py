@@ -8,10 +8,10 @@ import pytest
 
 from kernel.journals import OLGA, Run, cancelling, paused, pausing, running
 from midflight.errors import IllegalEvent
-from midflight.kernel import events as e
-from midflight.kernel.facts import claim, record
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import Fact, Usage
+from midflight.journal import events as e
+from midflight.journal.facts import claim, record
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.record import Fact, Usage
 
 
 def settled(attempt: int, outcome: Outcome = Outcome.DONE, *, epoch: int = 1) -> e.AttemptSettled:

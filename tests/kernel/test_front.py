@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from kernel.journals import ANN, BOB, VIC, Journal, Thread
-from midflight.kernel import events as e
-from midflight.kernel import front
-from midflight.kernel import thread as t
-from midflight.kernel.phases import ENDS, Cause, Mode, Phase
-from midflight.kernel.record import Actor, Limits
-from midflight.kernel.state import RunState
-from midflight.kernel.thread_fold import READ_KEPT
+from midflight.journal import events as e
+from midflight.journal.phases import ENDS, Cause, Mode, Phase
+from midflight.journal.record import Actor, Limits
+from midflight.journal.state import RunState
+from midflight.journal.threads import front
+from midflight.journal.threads import thread as t
+from midflight.journal.threads.thread_fold import READ_KEPT
 
 
 class Conversation:

@@ -8,9 +8,9 @@ import pytest
 
 from kernel.journals import ANN, Run, paused, pausing, queued, running, waiting
 from midflight.errors import IllegalEvent, InvalidRequest, NotAllowed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Actor, Limits
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.record import Actor, Limits
 
 OTHERS = sorted(set(Cause) - {Cause.USER, Cause.CAP})
 

@@ -10,11 +10,11 @@ from msgspec import Raw
 
 from kernel.journals import ANN, BOB, VIC, Run, Thread, paused, running, waiting
 from midflight.errors import KeyReused, NotAllowed, Outdated
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits, Request, body_digest
-from midflight.kernel.thread import MessageSent
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits, Request, body_digest
+from midflight.journal.requests import Known
+from midflight.journal.threads.thread import MessageSent
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────
 

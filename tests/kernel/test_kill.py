@@ -23,13 +23,13 @@ from kernel.journals import (
 )
 from kernel.situations import beginnings
 from midflight.errors import NotAllowed, ScopeStopped
-from midflight.kernel import events as e
-from midflight.kernel.decide import Switch, decide, scopes
-from midflight.kernel.facts import claim
-from midflight.kernel.phases import Cause, Outcome, Phase
-from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Request
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.facts import claim
+from midflight.journal.phases import Cause, Outcome, Phase
+from midflight.journal.receipt import receipt
+from midflight.journal.record import Request
+from midflight.journal.requests import Switch, decide, scopes
+from midflight.journal.state import RunState
 
 STOPPED = Switch(scope="agent:trip", by="olga", at=9.0)
 

@@ -8,8 +8,8 @@ import pytest
 
 from kernel.journals import ANN, Run, cancelling, running
 from midflight.errors import InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel.limits import (
+from midflight.journal import events as e
+from midflight.journal.limits import (
     Call,
     Meter,
     allotment,
@@ -19,8 +19,8 @@ from midflight.kernel.limits import (
     stuck,
     warnings,
 )
-from midflight.kernel.phases import Cause, Effect, Outcome, Phase
-from midflight.kernel.record import Limits, Usage
+from midflight.journal.phases import Cause, Effect, Outcome, Phase
+from midflight.journal.record import Limits, Usage
 
 
 def spent(run: Run, *, tokens: int = 0, usd: float | None = None) -> None:

@@ -10,9 +10,9 @@ from kernel.histories import accepts
 from kernel.journals import ANN, BOB, Run, paused, pausing, queued, running, waiting
 from kernel.situations import beginnings
 from midflight.errors import IllegalEvent, IllegalSignal, InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel.machine import STARTS
-from midflight.kernel.phases import Cause, Effect, Outcome, Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Effect, Outcome, Phase
+from midflight.journal.transition_table import STARTS
 
 
 def test_a_running_run_is_pausing_until_its_driver_has_come_to_rest() -> None:

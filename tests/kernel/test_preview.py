@@ -19,11 +19,11 @@ from kernel.journals import (
     running,
     waiting,
 )
-from midflight.kernel import events as e
-from midflight.kernel.machine import VERBS
-from midflight.kernel.phases import Cause, Effect, Mode, Outcome
-from midflight.kernel.preview import Offer, preview
-from midflight.kernel.record import Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Effect, Mode, Outcome
+from midflight.journal.preview import Offer, preview
+from midflight.journal.record import Usage
+from midflight.journal.transition_table import VERBS
 
 
 def says(run: Run, verb: str) -> tuple[str, str]:

@@ -23,17 +23,17 @@ from kernel.histories import (
 )
 from kernel.journals import ANN, OLGA, Run
 from midflight.errors import IllegalEvent
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known
-from midflight.kernel.facts import record
-from midflight.kernel.fold import advance, fold
-from midflight.kernel.limits import meters
-from midflight.kernel.machine import FACTS, STARTS, TRANSITIONS, VERBS
-from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Effect, Outcome, Phase
-from midflight.kernel.preview import preview
-from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Decision, Event, Fact, Limits, Request
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.facts import record
+from midflight.journal.fold import advance, fold
+from midflight.journal.limits import meters
+from midflight.journal.phases import ENDS, IN_MOTION, Cause, Effect, Outcome, Phase
+from midflight.journal.preview import preview
+from midflight.journal.receipt import receipt
+from midflight.journal.record import Decision, Event, Fact, Limits, Request
+from midflight.journal.requests import Known
+from midflight.journal.state import RunState
+from midflight.journal.transition_table import FACTS, STARTS, TRANSITIONS, VERBS
 
 numbers = st.lists(st.integers(0, NUMBERS - 1), min_size=10, max_size=10)
 

@@ -7,8 +7,8 @@ from msgspec import Raw
 
 from kernel.journals import ANN, BOB, OLGA, VIC, paused, pausing, queued, running, waiting
 from midflight.errors import IllegalEvent, InvalidRequest, NotAllowed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Outcome, Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Outcome, Phase
 
 YES = Raw(b'{"approve":true}')
 

@@ -6,8 +6,8 @@ import pytest
 
 from kernel.journals import ANN, BOB, paused, pausing, queued, running, waiting
 from midflight.errors import IllegalEvent, InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
 
 
 def test_the_brief_changes_when_the_redirect_is_delivered_and_not_before() -> None:

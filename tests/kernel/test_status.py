@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kernel.journals import running, waiting
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.status import STATUS_WIDTH, status
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.status import STATUS_WIDTH, status
 
 
 def test_it_names_the_step_its_number_and_the_time_spent() -> None:

@@ -11,16 +11,16 @@ from kernel.histories import MAKERS, RUN_EVENTS, Chance, accepts
 from kernel.journals import ANN, OLGA, Run, Thread, queued, running
 from kernel.situations import beginnings, in_phase
 from midflight.errors import ENDED, IllegalEvent, IllegalSignal
-from midflight.kernel import events as e
-from midflight.kernel import machine
-from midflight.kernel import thread as t
-from midflight.kernel.catalogue import EVENTS
-from midflight.kernel.fold import advance
-from midflight.kernel.machine import FACTS, OUTCOMES, STARTS, TRANSITIONS, VERBS
-from midflight.kernel.phases import ENDS, IN_MOTION, Phase
-from midflight.kernel.record import Event, Limits, Recorded, Request
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import ThreadState
+from midflight.journal import events as e
+from midflight.journal import transition_table
+from midflight.journal.event_types import EVENTS
+from midflight.journal.fold import advance
+from midflight.journal.phases import ENDS, IN_MOTION, Phase
+from midflight.journal.record import Event, Limits, Recorded, Request
+from midflight.journal.state import RunState
+from midflight.journal.threads import thread as t
+from midflight.journal.threads.thread import ThreadState
+from midflight.journal.transition_table import FACTS, OUTCOMES, STARTS, TRANSITIONS, VERBS
 
 UNREACHABLE = {
     # Nothing has begun in a run that was never entered, so nothing of it can end.
@@ -178,7 +178,7 @@ def test_an_end_stays_an_end_except_that_a_killed_run_can_be_recovered(phase: Ph
 
 @pytest.mark.parametrize("phase", sorted(ENDS))
 def test_an_ended_run_takes_knowledge_undoing_and_drivers_for_it(phase: Phase) -> None:
-    undoing = {*machine.DRIVERS, e.DriverRevoked, e.UndoRequested, e.UndoStarted}
+    undoing = {*transition_table.DRIVERS, e.DriverRevoked, e.UndoRequested, e.UndoStarted}
 
     assert set(TRANSITIONS[phase]) - {e.Recovered} == {*FACTS, *undoing}
 
@@ -200,14 +200,14 @@ def test_a_journal_begins_once() -> None:
 
 def test_nothing_comes_before_the_beginning() -> None:
     with pytest.raises(IllegalEvent, match="begins once"):
-        machine.check(RunState("r-1"), e.PauseRequested(who=ANN))
+        transition_table.check(RunState("r-1"), e.PauseRequested(who=ANN))
 
 
 def test_a_run_does_not_begin_as_a_thread_nor_a_thread_as_a_run() -> None:
     with pytest.raises(IllegalEvent, match=r"with run\.created"):
-        machine.check(RunState("r-1"), t.ThreadCreated(who=ANN))
+        transition_table.check(RunState("r-1"), t.ThreadCreated(who=ANN))
     with pytest.raises(IllegalEvent, match=r"with thread\.created"):
-        machine.check(
+        transition_table.check(
             ThreadState("t-1"), e.RunCreated(who=ANN, agent="trip", thread="t-1", brief="Go")
         )
 

@@ -8,12 +8,12 @@ import pytest
 
 from kernel.journals import ANN, BOB, VIC, Thread
 from midflight.errors import IllegalEvent, InvalidRequest, NotAllowed
-from midflight.kernel import events as e
-from midflight.kernel.decide import decide
-from midflight.kernel.fold import fold
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
-from midflight.kernel.thread import (
+from midflight.journal import events as e
+from midflight.journal.fold import fold
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
+from midflight.journal.requests import decide
+from midflight.journal.threads.thread import (
     UNREAD_MAX,
     VIEWERS_MAX,
     FrontChanged,
@@ -28,7 +28,7 @@ from midflight.kernel.thread import (
     TodosReordered,
     TodoTaken,
 )
-from midflight.kernel.thread_fold import READ_KEPT
+from midflight.journal.threads.thread_fold import READ_KEPT
 
 
 def take(thread: Thread, upto: int, *messages: int) -> int:

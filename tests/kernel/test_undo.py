@@ -8,8 +8,8 @@ import pytest
 
 from kernel.journals import ANN, VIC, Run, running
 from midflight.errors import IllegalEvent, IllegalSignal, InvalidRequest, NotAllowed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
 
 
 def finish_done(run: Run) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from midflight.kit.adapters.stage import Runtime
-from midflight.kit.runtimes import KINDS, REQUIREMENTS, SHOWN, version_of
-from midflight.kit.subject import ADAPTERS, Kind
+from midflight.kit.subject import ADAPTERS, KINDS, REQUIREMENTS, SHOWN, Kind, version_of
 
 FOREIGN = [kind for kind in KINDS.values() if kind.requirements]
 

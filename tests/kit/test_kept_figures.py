@@ -8,9 +8,9 @@ import pytest
 
 from midflight.kit.catalogue import SCENARIOS
 from midflight.kit.durable import RAW_NAME
-from midflight.kit.playing import PROMISED
 from midflight.kit.results import POOLED, STOPS, Results, read
-from midflight.kit.runtimes import ALL
+from midflight.kit.subject import ALL
+from midflight.kit.trial_runs import PROMISED
 
 KEPT = Path(__file__).resolve().parents[2] / "bench/results/kit.json"
 NO_FAILURE = {"tokens", "listed", "stop_ms", "ack_ms"}

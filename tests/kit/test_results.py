@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from midflight.kit.durable import Figure
-from midflight.kit.report import sittings
-from midflight.kit.results import POOLED, STOPS, Results
+from midflight.kit.results import POOLED, STOPS, Results, sittings
 from midflight.kit.score import Row
 
 

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from midflight.kit.catalogue import SCENARIOS
-from midflight.kit.playing import NEEDED, PROFILES, Player, Profile
 from midflight.kit.results import Results
-from midflight.kit.runtimes import OWN
 from midflight.kit.score import METRICS, TIMES
+from midflight.kit.subject import OWN
+from midflight.kit.trial_runs import NEEDED, PROFILES, Player, Profile
 
 CAUGHT_BY = {
     "stream": {"streamed_on"},

@@ -6,8 +6,7 @@ import pytest
 
 from midflight.kit import score
 from midflight.kit.ledger import Told
-from midflight.kit.report import cell
-from midflight.kit.results import Results
+from midflight.kit.results import Results, cell
 from midflight.kit.score import Trial
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from midflight.models.base import Model, Prompt, ToolSpec, Turn
+from midflight.models.model import Model, Prompt, ToolSpec, Turn
 from models.standin import StandIn
 
 READ = ToolSpec(

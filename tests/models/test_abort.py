@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from midflight.models.base import Reply, TextDelta, complete
+from midflight.models.model import Reply, TextDelta, complete
 from models.conftest import ASKING, Opened
 from models.standin import StandIn, says
 

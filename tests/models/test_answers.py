@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from midflight.models.base import CallDelta, Reply, Spent, TextDelta, ToolCall, complete
+from midflight.models.model import CallDelta, Reply, Spent, TextDelta, ToolCall, complete
 from models.conftest import ASKING, Opened
 from models.standin import StandIn, calls, says
 from models.standin_wire import Answer, WireCall

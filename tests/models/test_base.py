@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from midflight.errors import ModelBroken, UnpairedCall
-from midflight.models.base import Prompt, Reply, Spent, ToolCall, Turn, check_pairing, complete
+from midflight.models.model import Prompt, Reply, Spent, ToolCall, Turn, check_pairing, complete
 from midflight.models.scripted import ScriptedModel, say
-from midflight.overriding import override
 from models.conftest import ASKING
 
 ASK = Turn("user", "hello")

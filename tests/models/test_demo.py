@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from midflight.models.base import Model, Prompt, Reply, TextDelta, ToolSpec, Turn, complete
-from midflight.models.demo import DemoModel
+from midflight.models.demo_model import DemoModel
+from midflight.models.model import Model, Prompt, Reply, TextDelta, ToolSpec, Turn, complete
 
 pytestmark = pytest.mark.anyio
 

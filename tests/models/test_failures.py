@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from midflight.errors import ModelBroken, ModelBusy, ModelError, ModelRefused, ModelUnavailable
-from midflight.models.base import complete
+from midflight.models.model import complete
 from models.conftest import ASKING, Opened
 from models.standin import KEY, StandIn, fails, says
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midflight.models.base import Spent
-from midflight.models.prices import priced
+from midflight.models.model import Spent
+from midflight.models.wire import priced
 from models.test_opening import python
 
 AT = 1_770_000_000.0
@@ -67,8 +67,8 @@ def test_nothing_is_downloaded_and_without_the_list_there_are_no_prices() -> Non
         "def refuse(event, args):",
         "    if event.startswith('socket.'): raise RuntimeError(event)",
         "sys.addaudithook(refuse)",
-        "from midflight.models.base import Spent",
-        "from midflight.models.prices import priced",
+        "from midflight.models.model import Spent",
+        "from midflight.models.wire import priced",
         "spent = Spent(1000, 0, 0, None, 'claude-sonnet-4-5')",
         f"print(priced(spent, url={CLAUDE!r}, at={AT}).usd)",
         "sys.modules['genai_prices'] = None",

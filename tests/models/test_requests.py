@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from midflight.errors import UnpairedCall
-from midflight.models.base import Prompt, ToolCall, ToolSpec, Turn, complete
-from midflight.models.naming import WireNames, fits
+from midflight.models.model import Prompt, ToolCall, ToolSpec, Turn, WireNames, complete, fits
 from models.conftest import ASKING, READ, Opened
 from models.standin import StandIn, calls, says
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from midflight.errors import ModelBroken, ModelBusy, ModelRefused, UnpairedCall
-from midflight.models.base import Reply, TextDelta, ToolCall, Turn, complete
+from midflight.models.model import Reply, TextDelta, ToolCall, Turn, complete
 from midflight.models.scripted import ScriptedModel, call, call_all, fail, say
 from models.conftest import ASKING
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
 
-from midflight.server.keyring import Session
+from midflight.interfaces.http.access.keyring import Session
 from page.glass import WAIT_MS, Glass
 from page.scenes import SCENES
 from page.sizes import WIDTHS, size

@@ -13,8 +13,8 @@ from uuid import uuid4
 from anyio.from_thread import start_blocking_portal
 
 from midflight.control import Control
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.record import Actor
 from midflight.stores.factory import open_store
 from page.theatre import Stage, Theatre, soon
 

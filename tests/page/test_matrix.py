@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
-from midflight.kernel.machine import VERBS
-from midflight.kernel.phases import Cause, Phase
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.transition_table import VERBS
 from page import test_acts, test_cards
 from page.conftest import DESK
 from page.glass import MEANT_MS, WAIT_MS, Glass

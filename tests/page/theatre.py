@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import httpx
 
-from midflight.server.keyring import Keyring, Session
+from midflight.interfaces.http.access.keyring import Keyring, Session
 from ports import free_port
 
 TESTS = Path(__file__).resolve().parent.parent

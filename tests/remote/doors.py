@@ -9,8 +9,8 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.control.any_control import AnyControl
 from midflight.control.remote import RemoteControl
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from server.house import opened
 
 DOORS = ("here", "over HTTP")

@@ -12,8 +12,8 @@ from midflight.agents import Agent, agent
 from midflight.control import Ack
 from midflight.control.any_control import AnyControl
 from midflight.control.remote import RemoteControl
-from midflight.kernel.phases import Cause, Phase, Role
-from midflight.kernel.record import Actor, Limits, Recorded
+from midflight.journal.phases import Cause, Phase, Role
+from midflight.journal.record import Actor, Limits, Recorded
 from midflight.run import Run
 from midflight.stores.protocol import Delta, Query
 from midflight.tools.declaration import tool

@@ -18,12 +18,12 @@ from midflight.control import Control
 from midflight.control.remote import RemoteControl, found_token
 from midflight.control.remote.link import checked_url
 from midflight.control.remote.tokens import keep_token
-from midflight.kernel.phases import Phase, Role
+from midflight.interfaces.app import create_app
+from midflight.interfaces.http.access.access import Access
+from midflight.interfaces.http.access.keyring import Keyring
+from midflight.interfaces.http.access.quotas import Quotas
+from midflight.journal.phases import Phase, Role
 from midflight.run import Run
-from midflight.server.access import Access
-from midflight.server.app import create_app
-from midflight.server.keyring import Keyring
-from midflight.server.quotas import Quotas
 from midflight.stores.protocol import Delta
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit

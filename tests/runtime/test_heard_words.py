@@ -9,8 +9,8 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control, local
-from midflight.kernel.record import Actor
-from midflight.kernel.thread import HUNG_UP, WHOLE
+from midflight.journal.record import Actor
+from midflight.journal.threads.thread import HUNG_UP, WHOLE
 from midflight.run import Run
 from midflight.runtime.threads.recollection import CUT, NOT_HEARD, spoken
 

@@ -14,7 +14,7 @@ from midflight.stores.protocol import Store
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "midflight"
 (CLIENT,) = SOURCE.rglob("journal_client.py")
-(CREW,) = SOURCE.rglob("crew.py")
+(CREW,) = SOURCE.rglob("driver_pool.py")
 MODULES = sorted(path for path in CLIENT.parent.rglob("*.py") if path != CLIENT)
 ENGINES = sorted(CREW.parent.rglob("*.py"))
 VERBS = {name for name in vars(Store) if not name.startswith("_")}

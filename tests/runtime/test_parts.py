@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from midflight.inputs import new_id, steady
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Earlier
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Earlier
+from midflight.journal.state import RunState
 from midflight.run import Redirected, Stopped
 from midflight.runtime.in_flight import InFlight, LastWords, Waiting
 from midflight.runtime.journal_client import JournalClient

@@ -32,14 +32,14 @@ from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import StoreUnavailable
 from midflight.guards import Fingerprint
-from midflight.kernel import events as e
-from midflight.kernel.decide import Switch
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Recorded
-from midflight.kernel.thread import Said
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Recorded
+from midflight.journal.requests import Switch
+from midflight.journal.threads.thread import Said
 from midflight.run import Child, Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import PAGE, Append, Committed, Store, Submit

@@ -11,10 +11,10 @@ from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.control.ack import Ack
 from midflight.conversation import Action, Choice, TriageView
-from midflight.kernel import events as e
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
-from midflight.kernel.thread import MessageSent, MessageTriaged, Said, ThreadState
+from midflight.journal import events as e
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
+from midflight.journal.threads.thread import MessageSent, MessageTriaged, Said, ThreadState
 from midflight.run import Run
 from midflight.stores.protocol import Query, Row
 from scenarios.company import events

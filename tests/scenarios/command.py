@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from midflight.control import Ack, Control
-from midflight.kernel.record import Limits
+from midflight.journal.record import Limits
 from midflight.stores.factory import open_store
 
 

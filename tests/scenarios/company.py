@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.record import Recorded, Usage
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import Said
+from midflight.journal import events as e
+from midflight.journal.record import Recorded, Usage
+from midflight.journal.state import RunState
+from midflight.journal.threads.thread import Said
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Committed, Draft, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore

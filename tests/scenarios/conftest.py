@@ -10,7 +10,7 @@ import pytest
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import links, postgres_server, postgres_writer
 from midflight.stores.protocol import Store

@@ -12,9 +12,9 @@ import anyio
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.inputs import Clock, wall_clock
-from midflight.kernel.record import Event
+from midflight.journal.record import Event
 from midflight.stores.protocol import Append, Committed, Store, Submit
 
 

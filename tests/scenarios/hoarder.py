@@ -21,7 +21,7 @@ import msgspec
 
 from midflight.agents import Agent, agent
 from midflight.control import Control, local
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.protocol import Query
 from midflight.tools.declaration import tool

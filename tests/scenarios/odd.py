@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import msgspec
+from typing_extensions import override
 
 from midflight.errors import CorruptEntry, IllegalEvent, StoreBusy
-from midflight.overriding import override
 from midflight.run import Stopped
 
 MEGABYTE = 1_000_000

@@ -18,7 +18,7 @@ import anyio
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.run import Run
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore

@@ -13,8 +13,8 @@ from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
 from midflight.guards import Guard
-from midflight.kernel import events as e
-from midflight.kernel.state import Question, RunState
+from midflight.journal import events as e
+from midflight.journal.state import Question, RunState
 from midflight.run import Run
 from midflight.tools.declaration import Tool
 from scenarios.conftest import Open

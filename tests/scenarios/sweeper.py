@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 from midflight.agents import Agent, agent
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.run import Run
 from midflight.stores.factory import open_store
 from midflight.tools.declaration import tool

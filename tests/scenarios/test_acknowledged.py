@@ -10,9 +10,9 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.protocol import Store
 from midflight.stores.sqlite import SqliteStore

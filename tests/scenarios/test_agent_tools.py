@@ -12,11 +12,11 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
 from midflight.run import Run
 from midflight.tools.files import Workspace
-from midflight.tools.folder import version_of
+from midflight.tools.folders.folder import version_of
 from midflight.tools.options import EffectName
 from midflight.tools.shell import shell_tool
 from scenarios.conftest import Live, Open

@@ -10,9 +10,9 @@ import pytest
 
 from midflight.agents import agent
 from midflight.errors import InvalidRequest, NotAllowed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import ApprovalAnswer, Run
 from midflight.tools.declaration import NotDone, tool
 from midflight.tools.options import EffectRecord

@@ -11,9 +11,9 @@ import pytest
 from midflight.agents import agent
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.guards import FileContent
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Redirected, Run, Step
 from midflight.tools.declaration import Done, tool
 from midflight.tools.options import EffectRecord

@@ -18,8 +18,8 @@ from midflight.errors import (
     NotPlainData,
     StepFailed,
 )
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor, Limits
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor, Limits
 from midflight.run import Run
 from midflight.tools.declaration import REGISTRY, tool
 from midflight.tools.options import EffectRecord

@@ -10,9 +10,9 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.state import RunState
 from midflight.run import Run
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open

@@ -10,7 +10,7 @@ import pytest
 
 from midflight.agents import agent
 from midflight.errors import IllegalSignal
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.tools.declaration import ChangedSince, tool
 from midflight.tools.options import EffectRecord

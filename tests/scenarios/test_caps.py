@@ -11,10 +11,10 @@ import pytest
 from midflight.agents import REPEATS, Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Limits, Usage
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.record import Limits, Usage
+from midflight.journal.state import RunState
 from midflight.run import Run
 from midflight.tools.declaration import tool
 from midflight.tools.options import EffectName

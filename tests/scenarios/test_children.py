@@ -11,9 +11,9 @@ import pytest
 from midflight.agents import REPEATS, Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase, Role
-from midflight.kernel.record import Actor, Limits, Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase, Role
+from midflight.journal.record import Actor, Limits, Usage
 from midflight.run import Run
 from midflight.stores.protocol import Query, Store, Submit
 from midflight.tools.options import EffectRecord

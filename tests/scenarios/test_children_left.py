@@ -13,8 +13,8 @@ import pytest
 
 from midflight.agents import agent
 from midflight.errors import StepFailed
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
 from scenarios.company import child_of, lose, said
 from scenarios.conftest import Open

@@ -14,9 +14,9 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.state import Question, RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.state import Question, RunState
 from midflight.run import Run
 from scenarios.conftest import Live, Open
 from scenarios.rests import asked, events_of, times_asked
@@ -37,7 +37,7 @@ class Office:
 
     def __init__(self, name: str, **declared: Any) -> None:
         self.stage = stage = Stage(name)
-        self.send, self.look = stage.writer(label="", **declared), stage.reader()
+        self.send, self.look = stage.writer(describe="", **declared), stage.reader()
         send, look = self.send, self.look
 
         @agent(f"{name}-sender")

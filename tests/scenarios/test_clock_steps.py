@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from midflight.agents import agent
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.run import Run
 from midflight.tools.declaration import NotDone, tool
 from midflight.tools.options import Retry

@@ -10,9 +10,9 @@ import pytest
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.state import RunState
 from midflight.run import Redirected, Run
 from midflight.stores.protocol import Query
 from scenarios.conftest import Live, Open

@@ -14,14 +14,14 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, Outdated, Refused, StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
+from midflight.journal.state import RunState
 from midflight.run import Run
 from midflight.stores.protocol import Query
 from midflight.tools.declaration import Tool, tool
-from midflight.tools.process import run_process
+from midflight.tools.processes.process import run_process
 from midflight.tools.progress import emit
 from scenarios.conftest import Open
 from scenarios.hours import Hours

@@ -9,10 +9,10 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.errors import InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel.front import open_messages
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
+from midflight.journal.threads.front import open_messages
 from midflight.run import Redirected, Run
 from scenarios.chat import (
     ANN,
@@ -302,7 +302,7 @@ async def test_at_a_cap_no_model_is_asked_and_the_message_is_incorporated(drivin
     stage.gate("one")
 
     async with driving(works) as control:
-        from midflight.kernel.record import Usage
+        from midflight.journal.record import Usage
         from scenarios.company import spend
 
         run = await control.start(works, "one")

@@ -8,8 +8,8 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control, Turn
 from midflight.errors import InvalidRequest, KeyReused, NotAllowed
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
 from midflight.stores.protocol import Query
 from scenarios.conftest import Open

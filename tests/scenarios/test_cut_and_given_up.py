@@ -9,9 +9,9 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.run import Run
 from midflight.runtime import cancellation as cancelling
 from midflight.runtime.steps import undo

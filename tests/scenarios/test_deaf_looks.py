@@ -10,7 +10,7 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.guards import Fingerprint
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.runtime.replay import staleness
 from midflight.runtime.steps import side_calls

@@ -12,8 +12,8 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
 from midflight.run import Run
 from midflight.tools.declaration import NotDone, Tool, tool
 from midflight.tools.options import EffectName, EffectRecord, Retry

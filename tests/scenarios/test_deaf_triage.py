@@ -10,8 +10,8 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.conversation import Choice, TriageView
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
 from midflight.run import Run
 from scenarios.chat import ANN, until_chosen, until_runs
 from scenarios.company import events

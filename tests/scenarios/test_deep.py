@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from midflight.control import Control
-from midflight.kernel.phases import Cause, Phase
+from midflight.journal.phases import Cause, Phase
 from midflight.stores.sqlite import SqliteStore
 from scenarios.chat import ANN, runs_of
 from scenarios.stories import environment

@@ -7,7 +7,7 @@ import pytest
 
 from midflight.control.ack import Ack
 from midflight.errors import JournalNotFound
-from midflight.kernel.state import Delivery
+from midflight.journal.state import Delivery
 from midflight.run import Run
 from midflight.stores.protocol import Query
 from scenarios.chat import ANN, Model, clerk, until_chosen, until_thread

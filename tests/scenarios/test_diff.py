@@ -9,9 +9,9 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.run import Run
 from scenarios.company import child_of, events
 from scenarios.conftest import Open

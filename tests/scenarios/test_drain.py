@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.kernel.phases import Cause, Outcome, Phase
-from midflight.kernel.state import RunState
+from midflight.journal.phases import Cause, Outcome, Phase
+from midflight.journal.state import RunState
 from midflight.stores.sqlite import SqliteStore
 from scenarios.stories import environment
 

@@ -24,13 +24,13 @@ from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import Refused
-from midflight.kernel import thread as t
-from midflight.kernel.decide import decide
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor
-from midflight.kernel.state import Question, RunState
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor
+from midflight.journal.requests import decide
+from midflight.journal.state import Question, RunState
+from midflight.journal.threads import thread as t
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Draft, Store, Submit, View

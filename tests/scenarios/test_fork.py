@@ -6,14 +6,14 @@ from typing import Any
 
 import anyio
 import pytest
+from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, JournalNotFound, KeyReused, ScopeStopped
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
-from midflight.overriding import override
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Committed, Query, Submit

@@ -11,9 +11,9 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.guards import FileContent
-from midflight.kernel import events as e
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.journal import events as e
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from midflight.run import Redirected, Run
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open

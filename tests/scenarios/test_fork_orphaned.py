@@ -10,9 +10,9 @@ from msgspec import Raw
 
 from midflight.agents import agent
 from midflight.errors import InvalidRequest, NoResult
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Outcome, Phase
-from midflight.kernel.record import Event
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Outcome, Phase
+from midflight.journal.record import Event
 from midflight.run import Run
 from midflight.stores.protocol import Store
 from midflight.tools.declaration import tool

@@ -22,12 +22,12 @@ import pytest
 
 from midflight import Run, agent, tool
 from midflight.inputs import steady
-from midflight.kernel.phases import Effect, Outcome
+from midflight.journal.phases import Effect, Outcome
 from midflight.runtime.steps.bounds import Aborted, Alarms, Returned
 from midflight.runtime.steps.tool_call import Call
 from midflight.tools.declaration import as_tool
-from midflight.tools.process import run_process
-from midflight.tools.supervised import OVERTIME_S, limit
+from midflight.tools.processes.process import run_process
+from midflight.tools.processes.supervised import OVERTIME_S, limit
 from scenarios import keeper
 from scenarios.conftest import Open
 

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage

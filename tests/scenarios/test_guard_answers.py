@@ -11,7 +11,7 @@ import pytest
 
 from midflight.agents import agent
 from midflight.guards import FileContent, SqlRow
-from midflight.kernel.phases import Cause, Phase
+from midflight.journal.phases import Cause, Phase
 from midflight.run import Redirected, Run
 from midflight.runtime.replay import staleness
 from midflight.tools.declaration import tool

@@ -16,7 +16,7 @@ import pytest
 from midflight.agents import agent
 from midflight.errors import StepFailed
 from midflight.guards import Age, FileContent, Fingerprint, SqlRow
-from midflight.kernel.phases import Cause, Phase
+from midflight.journal.phases import Cause, Phase
 from midflight.run import Run
 from midflight.runtime.replay import staleness
 from scenarios.conftest import Open

@@ -8,9 +8,9 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import NotAllowed
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
-from midflight.kernel.status import MAY_BE_DEAF
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
+from midflight.journal.status import MAY_BE_DEAF
 from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage

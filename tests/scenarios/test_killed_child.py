@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage

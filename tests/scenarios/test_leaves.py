@@ -14,9 +14,9 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidTool
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
 from midflight.runtime.steps import side_calls
 from midflight.tools.declaration import Tool, tool

@@ -13,7 +13,7 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.tools.declaration import STOPS_S, NotDone, Tool, tool
 from midflight.tools.options import EffectName, EffectRecord

@@ -14,11 +14,11 @@ from midflight.agents import Agent
 from midflight.control import local
 from midflight.conversation import Choice, Triage, TriageView
 from midflight.errors import Refused
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Event
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import MessageTriaged
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Event
+from midflight.journal.state import RunState
+from midflight.journal.threads.thread import MessageTriaged
 from midflight.run import Run
 from midflight.runtime.driver import Driver
 from midflight.stores.protocol import Store

@@ -10,8 +10,8 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.record import Recorded
+from midflight.journal import events as e
+from midflight.journal.record import Recorded
 from midflight.run import Run
 from midflight.stores.protocol import Delta, LiveWatch, Store
 from midflight.tools.declaration import Tool, tool

@@ -11,7 +11,7 @@ import anyio
 
 from midflight.agents import agent
 from midflight.control import local
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from scenarios.stage import Stage
 

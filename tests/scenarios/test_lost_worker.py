@@ -19,12 +19,12 @@ from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
-from midflight.kernel import events as e
-from midflight.kernel.facts import record
-from midflight.kernel.phases import Outcome, Phase, Role
-from midflight.kernel.record import Actor
-from midflight.kernel.state import RunState
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal import events as e
+from midflight.journal.facts import record
+from midflight.journal.phases import Outcome, Phase, Role
+from midflight.journal.record import Actor
+from midflight.journal.state import RunState
 from midflight.run import Run
 from midflight.runtime.steps.step_recovery import SLACK_S
 from midflight.stores.memory import MemoryLease, MemoryStore
@@ -32,7 +32,7 @@ from midflight.stores.protocol import Draft, Query, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.declaration import REGISTRY, Done, NotDone, register, tool
 from midflight.tools.options import EffectRecord
-from midflight.tools.supervised import OVERTIME_S
+from midflight.tools.processes.supervised import OVERTIME_S
 from scenarios import keeper
 from scenarios.conftest import failed_drivers
 from scenarios.cord import doomed

@@ -15,12 +15,12 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.control.ack import Ack
-from midflight.engines.local import LocalEngine
-from midflight.kernel import events as e
-from midflight.kernel.front import open_messages
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
-from midflight.kernel.thread import MessageTriaged, ThreadState, TodoTaken
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
+from midflight.journal.threads.front import open_messages
+from midflight.journal.threads.thread import MessageTriaged, ThreadState, TodoTaken
 from midflight.run import Run
 from midflight.stores.protocol import Committed, Store, Submit
 from midflight.stores.sqlite import SqliteStore

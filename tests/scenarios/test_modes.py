@@ -9,8 +9,8 @@ import pytest
 
 from midflight.agents import Agent, Mode, agent
 from midflight.control import Ack, Control
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open

@@ -11,9 +11,9 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.state import Question, RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.state import Question, RunState
 from midflight.run import Run, Step
 from midflight.tools.declaration import tool
 from midflight.tools.options import EffectName, EffectRecord

@@ -9,9 +9,9 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.errors import InvalidRequest, JournalNotFound, NotAllowed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.thread import UNREAD_MAX, VIEWERS_MAX
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.threads.thread import UNREAD_MAX, VIEWERS_MAX
 from midflight.run import Run
 from scenarios.chat import (
     ANN,

@@ -14,8 +14,8 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import DOTS, StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.protocol import Store
 from midflight.tools.declaration import Done, Tool, tool

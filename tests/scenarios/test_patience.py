@@ -18,12 +18,12 @@ from engines.link import BACK, THERE
 from engines.ways import way_to
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import StoreError, StoreReplaced
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
-from midflight.kernel.thread import Said
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
+from midflight.journal.threads.thread import Said
 from midflight.run import Run, Stopped
 from midflight.runtime import children
 from midflight.stores.memory import MemoryStore

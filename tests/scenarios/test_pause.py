@@ -9,7 +9,7 @@ import pytest
 
 from midflight.agents import agent
 from midflight.errors import IllegalSignal, InvalidRequest
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open

@@ -17,7 +17,7 @@ import sniffio
 
 from midflight.agents import Agent, agent
 from midflight.control import Control, local
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.declaration import tool

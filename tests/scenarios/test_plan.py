@@ -7,9 +7,9 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.errors import InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.status import status
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.status import status
 from midflight.run import Redirected, Run
 from midflight.tools.declaration import tool
 from scenarios.company import events

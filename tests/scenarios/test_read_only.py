@@ -10,7 +10,7 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.run import Run
 from midflight.stores.postgres import PostgresStore
 from scenarios.conftest import failed_drivers

@@ -10,11 +10,11 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import StoreFull
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Event
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Event
 from midflight.run import Redirected, Run
 from midflight.stores.protocol import Append, Committed, Store
 from midflight.tools.declaration import tool

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Redirected, Run, Step
 from midflight.tools.declaration import tool
 from scenarios.conftest import Live, Open

@@ -8,7 +8,7 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.tools.declaration import Tool
 from midflight.tools.options import EffectRecord

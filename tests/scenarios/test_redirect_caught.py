@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import Refused, StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Redirected, Run
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage

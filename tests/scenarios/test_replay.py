@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import StepFailed
 from midflight.inputs import wall_clock
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
+from midflight.journal.state import RunState
 from midflight.run import Run, Step
 from midflight.stores.protocol import Store
 from midflight.tools.declaration import tool

@@ -20,11 +20,11 @@ from msgspec import Raw
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.conversation import Choice, TriageView
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import InvalidRequest, NotReadable, PayloadTooLarge, StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.record import Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
+from midflight.journal.record import Usage
 from midflight.run import Run
 from midflight.runtime import foreign
 from midflight.stores.codec import encode

@@ -12,8 +12,8 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control, local
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.run import Run
 from scenarios.stage import Stage
 

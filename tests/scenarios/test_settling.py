@@ -11,10 +11,10 @@ from typing_extensions import override
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidTool
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.state import RunState
-from midflight.kernel.status import status
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
+from midflight.journal.state import RunState
+from midflight.journal.status import status
 from midflight.run import Run
 from midflight.tools.declaration import SETTLES_S, Done, NotDone, Tool, tool
 from midflight.tools.options import EffectRecord, Retry

@@ -18,9 +18,9 @@ import anyio
 import pytest
 
 from midflight.control import Control
-from midflight.kernel.phases import Phase
-from midflight.kernel.state import RunState
-from midflight.kernel.status import status
+from midflight.journal.phases import Phase
+from midflight.journal.state import RunState
+from midflight.journal.status import status
 from scenarios import post_office
 from scenarios.post_office import Provider, driving
 from stores.programs import environment, next_line

@@ -23,8 +23,8 @@ from midflight.errors import (
     StepFailed,
     StoreUnavailable,
 )
-from midflight.kernel.phases import Effect, Phase, Role
-from midflight.kernel.record import Actor, Limits
+from midflight.journal.phases import Effect, Phase, Role
+from midflight.journal.record import Actor, Limits
 from midflight.run import Run
 from midflight.stores.codec import BLOB_MAX
 from midflight.tools.declaration import REGISTRY, NotDone, tool

@@ -9,8 +9,8 @@ import pytest
 
 from midflight.agents import agent
 from midflight.errors import InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Redirected, Run, Step
 from midflight.tools.declaration import Tool, tool
 from midflight.tools.options import EffectRecord

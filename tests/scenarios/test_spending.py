@@ -10,9 +10,9 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits, Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits, Usage
 from midflight.run import Run
 from midflight.tools.declaration import Tool, tool
 from midflight.tools.options import EffectName, Retry

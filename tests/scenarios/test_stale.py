@@ -7,7 +7,7 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -13,9 +13,9 @@ from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
-from midflight.kernel.events import AttemptStarted
-from midflight.kernel.phases import Phase
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal.events import AttemptStarted
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import RUN_PREFIX, Append, Committed, Query, Submit

@@ -8,8 +8,8 @@ import pytest
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidTool, StepFailed
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.run import Redirected, Run
 from midflight.tools.declaration import Done, NotDone, Unclear, tool
 from midflight.tools.options import EffectRecord

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open

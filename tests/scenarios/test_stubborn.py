@@ -15,8 +15,8 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.runtime.steps.bounds import Aborted, Alarms
 from midflight.runtime.steps.tool_call import Call

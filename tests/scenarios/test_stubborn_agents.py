@@ -12,8 +12,8 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run, Step, Stopped
 from midflight.tools.declaration import Tool, tool
 from scenarios.conftest import Open

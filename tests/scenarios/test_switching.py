@@ -15,10 +15,10 @@ from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.conversation import Action
 from midflight.errors import InvalidRequest, ScopeStopped
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase, Role
-from midflight.kernel.record import Actor
-from midflight.kernel.thread import TodoTaken
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase, Role
+from midflight.journal.record import Actor
+from midflight.journal.threads.thread import TodoTaken
 from midflight.run import Run
 from midflight.stores.factory import open_store
 from scenarios import sweeper

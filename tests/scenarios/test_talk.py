@@ -11,12 +11,17 @@ from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, JournalNotFound, KeyReused
 from midflight.inputs import new_id
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor, Request
-from midflight.kernel.status import MAY_BE_DEAF
-from midflight.kernel.thread import UNREAD_MAX, MessageEdited, MessageSent, MessageWithdrawn
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor, Request
+from midflight.journal.requests import Known, decide
+from midflight.journal.status import MAY_BE_DEAF
+from midflight.journal.threads.thread import (
+    UNREAD_MAX,
+    MessageEdited,
+    MessageSent,
+    MessageWithdrawn,
+)
 from midflight.run import Run
 from midflight.stores.protocol import Draft, Submit, View
 from scenarios.company import events, journal, said

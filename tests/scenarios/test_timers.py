@@ -12,9 +12,9 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Event, Recorded
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Event, Recorded
 from midflight.run import Run
 from midflight.tools.declaration import NotDone, Tool, tool
 from midflight.tools.options import Retry

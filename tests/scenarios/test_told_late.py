@@ -16,10 +16,10 @@ from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.state import RunState
+from midflight.engines.local_engine import LocalEngine
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
+from midflight.journal.state import RunState
 from midflight.run import Run
 from midflight.stores.protocol import Committed, Draft, Store, Submit, View
 from midflight.tools.declaration import NotDone, Tool, tool

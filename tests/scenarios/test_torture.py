@@ -21,7 +21,7 @@ import pytest
 
 from engines.bad import BadEngine
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from scenarios import torture_cancel, torture_world
 from scenarios.conftest import failed_drivers
 from scenarios.ledger import SOCKET, Ledger, witness

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.receipt import Line, Receipt
-from midflight.kernel.record import Actor, Event, Recorded
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.receipt import Line, Receipt
+from midflight.journal.record import Actor, Event, Recorded
 from scenarios.ledger import Told
 from scenarios.torture_audit import Case
 

@@ -10,10 +10,10 @@ from typing_extensions import override
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import JournalNotFound, StoreFull
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Recorded
+from midflight.journal.phases import Phase
+from midflight.journal.record import Recorded
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import PAGE, Append, Committed

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from midflight.conversation import TURN_MAX, new_course
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause, Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
 from scenarios.chat import ANN, VIC, Model, clerk, runs_of, talk_of, until_chosen
 from scenarios.company import events
 from scenarios.conftest import Open

@@ -7,8 +7,8 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.tools.declaration import NotDone, tool
 from midflight.tools.options import EffectRecord

@@ -6,8 +6,8 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.status import MAY_BE_DEAF
+from midflight.journal import events as e
+from midflight.journal.status import MAY_BE_DEAF
 from midflight.run import Run
 from scenarios.chat import ANN, SOON_S, VIC, Model, replies, runs_of, talk_of, until_chosen
 from scenarios.conftest import Open

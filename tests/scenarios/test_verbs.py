@@ -14,10 +14,10 @@ from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Ack, Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import IllegalSignal
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Append, Committed, Store

@@ -19,11 +19,11 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.guards import Fingerprint
-from midflight.kernel.phases import ENDS
-from midflight.kernel.receipt import Line
-from midflight.kernel.state import RunState
+from midflight.journal.phases import ENDS
+from midflight.journal.receipt import Line
+from midflight.journal.state import RunState
 from midflight.run import Run, Step
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.receipt import Line, Receipt
-from midflight.kernel.record import Recorded
-from midflight.tools.orphans import MARK
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome, Phase
+from midflight.journal.receipt import Line, Receipt
+from midflight.journal.record import Recorded
+from midflight.tools.processes.orphans import MARK
 from scenarios.ledger import Told
 from scenarios.torture_world import KINDS, Kind
 

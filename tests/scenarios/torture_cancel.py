@@ -21,8 +21,8 @@ from typing_extensions import override
 
 from midflight.control import Control
 from midflight.errors import IllegalSignal
-from midflight.kernel import events as e
-from midflight.kernel.record import Actor
+from midflight.journal import events as e
+from midflight.journal.record import Actor
 from midflight.stores.factory import open_store
 from midflight.stores.protocol import RUN_PREFIX, Append, Committed, Submit
 from midflight.stores.sqlite import SqliteStore

@@ -31,7 +31,7 @@ import anyio
 
 from midflight import Run, agent, tool
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.errors import StoreError
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.declaration import Done, NotDone

@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from midflight.engines.local_engine import LocalEngine
 from midflight.stores.protocol import Append, Committed, Draft, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite.sqlite_writer import Job

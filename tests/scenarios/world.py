@@ -16,11 +16,11 @@ import msgspec
 
 from midflight.agents import agent
 from midflight.control import Ack, Control
-from midflight.kernel import events as e
-from midflight.kernel.machine import VERBS
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import Recorded
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.record import Recorded
+from midflight.journal.state import RunState
+from midflight.journal.transition_table import VERBS
 from midflight.run import Run
 from midflight.tools.declaration import Done, NotDone, tool
 from midflight.tools.options import EffectRecord, Retry

@@ -14,12 +14,12 @@ from fastapi import FastAPI
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.kernel.phases import Role
-from midflight.server.access import Access
-from midflight.server.app import create_app
-from midflight.server.keyring import Keyring
-from midflight.server.quotas import Quotas
-from midflight.server.streaming import Pace
+from midflight.interfaces.app import create_app
+from midflight.interfaces.http.access.access import Access
+from midflight.interfaces.http.access.keyring import Keyring
+from midflight.interfaces.http.access.quotas import Quotas
+from midflight.interfaces.http.live.event_stream import Pace
+from midflight.journal.phases import Role
 
 PATIENT = Quotas(requests_per_s=100_000, burst=100_000, streams=2_000)
 

@@ -23,12 +23,12 @@ from fastapi import FastAPI
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest, StoreBusy
-from midflight.kernel.phases import Phase, Role
+from midflight.interfaces.app import create_app
+from midflight.interfaces.http.access.access import HERE, Access
+from midflight.interfaces.http.access.keyring import CODE_S, LOCK_S, Keyring
+from midflight.interfaces.http.access.quotas import Quotas
+from midflight.journal.phases import Phase, Role
 from midflight.run import Run
-from midflight.server.access import HERE, Access
-from midflight.server.app import create_app
-from midflight.server.keyring import CODE_S, LOCK_S, Keyring
-from midflight.server.quotas import Quotas
 from midflight.stores.memory import MemoryStore
 from server.house import PATIENT, House, opened, serving
 from server.reader import Reader, status_of
@@ -669,7 +669,7 @@ async def test_it_can_be_mounted_into_an_app_of_ones_own() -> None:
 
 
 def test_without_its_extra_the_error_names_it() -> None:
-    code = "import sys; sys.modules['fastapi'] = None; import midflight.server"
+    code = "import sys; sys.modules['fastapi'] = None; import midflight.interfaces.http"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
     )

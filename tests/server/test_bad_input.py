@@ -9,7 +9,7 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.kernel.phases import Role
+from midflight.journal.phases import Role
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from server.house import House, opened

@@ -13,10 +13,10 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel.phases import Role
+from midflight.interfaces.http.live.event_stream import Pace
+from midflight.journal.phases import Role
 from midflight.run import Run
 from midflight.runtime.steps import speech
-from midflight.server.streaming import Pace
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from scenarios.conftest import Open

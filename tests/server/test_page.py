@@ -13,10 +13,10 @@ from fastapi import FastAPI
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.kernel.phases import Role
+from midflight.interfaces.app import create_app
+from midflight.interfaces.http import page
+from midflight.journal.phases import Role
 from midflight.run import Run
-from midflight.server import page
-from midflight.server.app import create_app
 from midflight.stores.memory import MemoryStore
 from server.house import House, opened, serving
 from server.reader import status_of

@@ -29,10 +29,10 @@ from schemathesis.specs.openapi.checks import (
 
 from midflight.agents import agent
 from midflight.control import Control, local
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.interfaces.app import create_app
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.server.app import create_app
 from midflight.stores.memory import MemoryStore
 from server.house import House, opened
 

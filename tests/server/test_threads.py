@@ -11,7 +11,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.control.ack import Ack
-from midflight.kernel.phases import Phase, Role
+from midflight.journal.phases import Phase, Role
 from scenarios.chat import Model, clerk, until_chosen, until_runs
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -12,7 +12,7 @@ import pytest
 
 from midflight.agents import REPEATS, agent
 from midflight.control import Control
-from midflight.kernel.phases import Phase, Role
+from midflight.journal.phases import Phase, Role
 from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -12,16 +12,16 @@ import anyio
 import msgspec
 import pytest
 from anyio.abc import TaskStatus
+from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor, Recorded
-from midflight.overriding import override
+from midflight.engines.local_engine import LocalEngine
+from midflight.interfaces.http.live.event_stream import Pace
+from midflight.interfaces.http.live.live_journal import Live, Lives
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor, Recorded
 from midflight.run import Run
-from midflight.server.live import Live, Lives
-from midflight.server.streaming import Pace
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import PAGE
 from midflight.stores.sqlite import SqliteStore

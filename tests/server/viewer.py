@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from midflight.overriding import override
+from typing_extensions import override
+
 from server.reader import Reader
 from view.patching import patched
 

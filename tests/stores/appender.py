@@ -12,7 +12,7 @@ import sys
 
 from msgspec import Raw
 
-from midflight.kernel.events import StepSettled
+from midflight.journal.events import StepSettled
 from midflight.stores.factory import open_store
 from stores.runs import decision, running
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from midflight.errors import StoreError
-from midflight.kernel.events import StepSettled
+from midflight.journal.events import StepSettled
 from midflight.stores.sqlite import SqliteStore
 from stores.runs import decision, running
 

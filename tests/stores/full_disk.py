@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Raw
 
 from midflight.errors import StoreFull
-from midflight.kernel.events import StepSettled
+from midflight.journal.events import StepSettled
 from midflight.stores.sqlite import SqliteStore
 from stores.runs import pause, positions, read_all, running
 

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from midflight.errors import StoreError
-from midflight.kernel.events import PlanSet
+from midflight.journal.events import PlanSet
 from midflight.stores.sqlite import SqliteStore
 from stores.runs import Driver, running
 

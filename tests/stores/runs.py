@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from midflight.inputs import new_id
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.decide import Known, decide, scopes
-from midflight.kernel.facts import claim as claimed
-from midflight.kernel.facts import record
-from midflight.kernel.fold import fold
-from midflight.kernel.phases import Effect, Outcome, Role
-from midflight.kernel.record import Actor, Event, Fact, Recorded, Request
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.facts import claim as claimed
+from midflight.journal.facts import record
+from midflight.journal.fold import fold
+from midflight.journal.phases import Effect, Outcome, Role
+from midflight.journal.record import Actor, Event, Fact, Recorded, Request
+from midflight.journal.requests import Known, decide, scopes
+from midflight.journal.state import RunState
+from midflight.journal.threads import thread as t
 from midflight.stores.protocol import PAGE, Append, Committed, Draft, Entry, Store, Submit, View
 
 RUN: Final = "r-1"

@@ -13,7 +13,7 @@ import sys
 import anyio
 from msgspec import Raw
 
-from midflight.kernel.events import StepSettled
+from midflight.journal.events import StepSettled
 from midflight.stores.factory import open_store
 from midflight.stores.protocol import Store
 from stores.runs import Driver, running

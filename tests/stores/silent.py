@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from midflight.kernel.events import PlanSet
+from midflight.journal.events import PlanSet
 from midflight.stores.factory import open_store
 from stores.runs import decision, running
 

@@ -12,14 +12,14 @@ import pytest
 from msgspec import Raw, Struct
 
 from midflight.errors import CorruptEntry, IllegalEvent, PayloadTooLarge
-from midflight.kernel import events as e
-from midflight.kernel.catalogue import EVENTS
-from midflight.kernel.decide import decide
-from midflight.kernel.facts import claim, kill
-from midflight.kernel.fold import advance, fold
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import Actor, Blob, Event, Recorded, Unknown, Usage
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.event_types import EVENTS
+from midflight.journal.facts import claim, kill
+from midflight.journal.fold import advance, fold
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.record import Actor, Blob, Event, Recorded, Unknown, Usage
+from midflight.journal.requests import decide
+from midflight.journal.state import RunState
 from midflight.stores.codec import BLOB_MAX, EVENT_MAX, INLINE_MAX, Encoded, decode, encode
 from stores.runs import ANN, OLGA, RUN, created, outcome, started
 

@@ -6,10 +6,10 @@ import anyio
 import pytest
 
 from midflight.errors import IllegalEvent, IllegalSignal, JournalConflict, JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import Event, Limits
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.record import Event, Limits
+from midflight.journal.threads import thread as t
 from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open
 from stores.runs import (

@@ -9,14 +9,13 @@ from typing import Any
 import anyio
 import pytest
 
+from midflight.audit.audit_record import Deed, Visit, visiting
 from midflight.audit.chain import BEFORE_ALL, Checker, Head, Link, digest_of
-from midflight.audit.record import Deed
-from midflight.audit.visit import Visit, visiting
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
-from midflight.kernel import events as e
-from midflight.kernel.decide import decide, scopes
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.requests import decide, scopes
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Draft, Store, Submit, View
 from stores.backends import DURABLE, Open

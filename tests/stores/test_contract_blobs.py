@@ -7,9 +7,9 @@ import pytest
 from msgspec import Raw
 
 from midflight.errors import CorruptEntry, PayloadTooLarge
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome
-from midflight.kernel.record import NULL, Blob
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome
+from midflight.journal.record import NULL, Blob
 from midflight.stores.codec import BLOB_MAX, EVENT_MAX, INLINE_MAX
 from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open

@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.audit.record import Deed
+from midflight.audit.audit_record import Deed
 from midflight.control import Control
 from midflight.errors import StoreUnavailable
-from midflight.kernel.events import PlanSet
+from midflight.journal.events import PlanSet
 from midflight.run import Run
 from midflight.stores.factory import open_store
 from midflight.stores.protocol import Draft, Query, Store

@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from midflight.errors import IllegalEvent, InvalidRequest, JournalConflict
-from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome
-from midflight.kernel.record import Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Outcome
+from midflight.journal.record import Usage
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open

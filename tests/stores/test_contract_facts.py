@@ -5,10 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.receipt import receipt
+from midflight.journal.record import Usage
 from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open
 from stores.runs import (

@@ -14,10 +14,10 @@ from midflight.errors import (
     NotAllowed,
     ScopeStopped,
 )
-from midflight.kernel import events as e
-from midflight.kernel.decide import Switch
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.journal import events as e
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
+from midflight.journal.requests import Switch
 from midflight.stores.protocol import Query, Store
 from stores.backends import DURABLE, Open
 from stores.runs import (

@@ -11,11 +11,11 @@ import pytest
 
 from midflight.errors import JournalNotFound
 from midflight.inputs import Clock
-from midflight.kernel import events as e
-from midflight.kernel.fold import fold
-from midflight.kernel.phases import Cause
-from midflight.kernel.record import Limits
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.fold import fold
+from midflight.journal.phases import Cause
+from midflight.journal.record import Limits
+from midflight.journal.state import RunState
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import PAGE, Store, empty_state
 from midflight.stores.sqlite import SqliteStore

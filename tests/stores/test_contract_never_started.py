@@ -7,9 +7,9 @@ from typing_extensions import override
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.base import NoEngine
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.engines.local_engine import NoEngine
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.protocol import Store
 
@@ -69,7 +69,7 @@ async def test_what_comes_next_in_its_thread_begins_in_the_same_append(store: St
 
 
 async def test_a_run_that_a_driver_has_claimed_is_left_to_it(store: Store) -> None:
-    from midflight.kernel.facts import claim
+    from midflight.journal.facts import claim
     from midflight.stores.protocol import Draft, Submit
 
     control = Control(store)

@@ -7,9 +7,9 @@ import pytest
 from msgspec import Raw
 
 from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.threads import thread as t
 from midflight.stores.protocol import Purged, Query, Store
 from stores.backends import DURABLE, Open
 from stores.runs import (

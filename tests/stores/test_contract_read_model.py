@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from midflight.errors import IllegalEvent, JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.phases import Cause, Effect, Outcome, Phase
-from midflight.kernel.record import Limits, Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Effect, Outcome, Phase
+from midflight.journal.record import Limits, Usage
+from midflight.journal.threads import thread as t
 from midflight.stores.commit import summary
 from midflight.stores.protocol import Query, Row, Store
 from stores.runs import (

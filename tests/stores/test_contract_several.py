@@ -7,11 +7,11 @@ import pytest
 
 from midflight.errors import IllegalEvent, JournalConflict, JournalNotFound, Refused
 from midflight.inputs import new_id
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits, Recorded
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits, Recorded
+from midflight.journal.state import RunState
+from midflight.journal.threads import thread as t
 from midflight.stores.protocol import Append, Draft, Entry, Query, Store, Submit, View, Widen
 from stores.runs import (
     ANN,

@@ -14,11 +14,11 @@ from midflight.errors import (
     Refused,
 )
 from midflight.inputs import new_id
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
+from midflight.journal.requests import Known
+from midflight.journal.state import RunState
 from midflight.stores.protocol import Draft, Store, Submit, View
 from stores.backends import DURABLE, Open
 from stores.runs import (

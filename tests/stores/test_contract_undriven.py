@@ -7,18 +7,18 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from midflight.channels.render import Standing, status
 from midflight.control import Control
-from midflight.kernel import events as e
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor, Limits
-from midflight.kernel.status import place
-from midflight.server.agui_state import snapshot
-from midflight.server.live import Live, Lives
-from midflight.server.live_index import Index
-from midflight.server.views import view_of
+from midflight.interfaces.agui.agui_state import snapshot
+from midflight.interfaces.chat.run_posts import Standing, status
+from midflight.interfaces.http.live.live_index import Index
+from midflight.interfaces.http.live.live_journal import Live, Lives
+from midflight.interfaces.http.responses import view_of
+from midflight.interfaces.terminal import looks
+from midflight.journal import events as e
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor, Limits
+from midflight.journal.status import place
 from midflight.stores.protocol import Store
-from midflight.terminal import looks
 from midflight.view import RunBook, RunSheet
 from midflight.view.amounts import elapsed
 from stores.runs import RUN, claim, drive, open_thread, pause, read_all, run_state, start, started

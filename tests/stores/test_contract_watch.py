@@ -9,8 +9,8 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from midflight.kernel import events as e
-from midflight.kernel.record import Recorded
+from midflight.journal import events as e
+from midflight.journal.record import Recorded
 from midflight.stores.protocol import PAGE, Store, Watch
 from stores.backends import DURABLE, Open
 from stores.runs import (

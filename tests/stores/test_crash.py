@@ -7,8 +7,8 @@ import random
 import anyio
 import pytest
 
-from midflight.kernel.events import StepSettled
-from midflight.kernel.phases import Phase
+from midflight.journal.events import StepSettled
+from midflight.journal.phases import Phase
 from midflight.stores.commit import summary
 from midflight.stores.factory import open_store
 from midflight.stores.protocol import Store

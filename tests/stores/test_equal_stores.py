@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from midflight.errors import JournalNotFound, MidflightError, ScopeStopped
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.phases import Effect, Outcome
-from midflight.kernel.record import Limits, Usage
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome
+from midflight.journal.record import Limits, Usage
+from midflight.journal.state import RunState
+from midflight.journal.threads import thread as t
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Append, Committed, Entry, Killing, Query, Row, Store

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from midflight.kernel import events as e
-from midflight.kernel.record import Recorded
+from midflight.journal import events as e
+from midflight.journal.record import Recorded
 from midflight.stores.protocol import PAGE, Began, Delta
 from midflight.stores.watch.hub import Hub
 from midflight.stores.watch.subscription import BACKLOG_MAX

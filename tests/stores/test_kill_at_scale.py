@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import anyio
 import pytest
 
-from midflight.kernel.phases import IN_MOTION
+from midflight.journal.phases import IN_MOTION
 from midflight.stores.factory import open_store
 from midflight.stores.protocol import Query, Store
 from stores.programs import next_line, started

@@ -14,9 +14,9 @@ import pytest
 
 from midflight.control import Control
 from midflight.errors import JournalConflict
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.requests import Known, decide
+from midflight.journal.state import RunState
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres.locked_requests import SOON_FOLDED as SOON_ON_POSTGRES
 from midflight.stores.postgres.postgres_server import SQL

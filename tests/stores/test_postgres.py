@@ -23,8 +23,8 @@ from midflight.errors import (
     StoreVersion,
 )
 from midflight.inputs import wall_clock
-from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres.kept_states import States
 from midflight.stores.postgres.postgres_server import SQL

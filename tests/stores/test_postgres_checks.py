@@ -12,8 +12,8 @@ from anyio.abc import TaskStatus
 
 from midflight.errors import JournalConflict
 from midflight.inputs import wall_clock
-from midflight.kernel import events as e
-from midflight.kernel.record import Event
+from midflight.journal import events as e
+from midflight.journal.record import Event
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres.postgres_server import Server
 from stores.halfway import by_hand, not_committed, stores_wait

@@ -11,9 +11,9 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from midflight.kernel import events as e
-from midflight.kernel.decide import scopes
-from midflight.kernel.phases import Phase
+from midflight.journal import events as e
+from midflight.journal.phases import Phase
+from midflight.journal.requests import scopes
 from midflight.stores.postgres import PostgresStore, links, postgres_server
 from midflight.stores.protocol import Decide, Draft, Killing, Purged, Submit, View
 from stores.halfway import by_hand, half_way, not_committed, stores_wait

@@ -16,8 +16,8 @@ import pytest
 from engines.link import all_have_left, let_nobody_else_in
 from midflight.errors import StoreError, StoreUnavailable
 from midflight.inputs import steady
-from midflight.kernel import events as e
-from midflight.kernel.record import Limits, Recorded
+from midflight.journal import events as e
+from midflight.journal.record import Limits, Recorded
 from midflight.stores.postgres import (
     PostgresStore,
     links,

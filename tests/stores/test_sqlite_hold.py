@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from midflight.errors import StoreReplaced, StoreUnavailable
-from midflight.kernel.events import CancelRequested
+from midflight.journal.events import CancelRequested
 from midflight.runtime.journal_client import TROUBLE
 from midflight.store_files import ident
 from midflight.stores.sqlite import SqliteStore, open_files, sqlite_hold

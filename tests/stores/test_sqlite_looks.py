@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from midflight.errors import StoreBusy, StoreUnavailable
-from midflight.kernel.events import PauseRequested, PlanSet
+from midflight.journal.events import PauseRequested, PlanSet
 from midflight.stores.protocol import Draft, Submit
 from midflight.stores.sqlite import SqliteStore, descriptors, sqlite_file
 from midflight.stores.sqlite.locks import ByteLock

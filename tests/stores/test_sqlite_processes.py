@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.kernel.events import CancelRequested, PlanSet
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Recorded
+from midflight.journal.events import CancelRequested, PlanSet
+from midflight.journal.phases import Phase
+from midflight.journal.record import Recorded
 from midflight.stores.protocol import Store
 from midflight.stores.sqlite import SqliteStore, sqlite_news
 from stores.programs import next_line, started

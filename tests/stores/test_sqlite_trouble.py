@@ -21,8 +21,8 @@ from midflight.errors import (
     StoreUnavailable,
     StoreVersion,
 )
-from midflight.kernel.events import PlanSet
-from midflight.kernel.phases import Phase
+from midflight.journal.events import PlanSet
+from midflight.journal.phases import Phase
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite.locks import turnstile_of_files
 from midflight.stores.sqlite.sqlite_file import connect, prepare

@@ -11,9 +11,9 @@ import pytest
 from msgspec import Raw
 
 from midflight.errors import StoreUnavailable
-from midflight.kernel.events import PlanSet, StepSettled
-from midflight.kernel.machine import State
-from midflight.kernel.record import Event
+from midflight.journal.events import PlanSet, StepSettled
+from midflight.journal.record import Event
+from midflight.journal.transition_table import State
 from midflight.stores.codec import INLINE_MAX
 from midflight.stores.protocol import Append
 from midflight.stores.sqlite import SqliteStore, sqlite_writer

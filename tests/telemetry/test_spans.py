@@ -15,14 +15,14 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
+from typing_extensions import override
 
 import midflight
 from midflight import Actor, EffectRecord, Run, agent, tool
 from midflight.agents import Agent
 from midflight.control import Control, local
 from midflight.errors import InvalidRequest, to_install
-from midflight.kernel.phases import Role
-from midflight.overriding import override
+from midflight.journal.phases import Role
 from midflight.telemetry import tracing
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from midflight.errors import InvalidRequest
-from midflight.terminal.forms import plain, wanted
+from midflight.interfaces.terminal.answer_form import plain, wanted
 
 APPROVAL = {
     "oneOf": [

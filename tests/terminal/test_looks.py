@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from kernel.journals import Run
-from midflight.kernel.events import QuestionOpened
-from midflight.kernel.limits import Meter
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Limits
-from midflight.terminal import looks
+from midflight.interfaces.terminal import looks
+from midflight.journal.events import QuestionOpened
+from midflight.journal.limits import Meter
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.record import Limits
 from midflight.view import WORDS, RunBook, RunSheet, control_bar
 from midflight.view.data import Asked, Background
 from midflight.view.run_fields import asked as view_of_question

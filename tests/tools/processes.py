@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from midflight.tools.process import Ended, ended_of, run_process
+from midflight.tools.processes.process import Ended, ended_of, run_process
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent.parent / "src"

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from midflight.errors import CallFailed, CallRefused, InvalidRequest
-from midflight.tools.process import call_in_process, call_with_output
+from midflight.tools.processes.process import call_in_process, call_with_output
 from tools import functions
 from tools.functions import Point
 from tools.processes import alive, cancelled, driver_environment
@@ -145,7 +145,7 @@ async def test_a_timeout_of_asyncio_ends_a_call(token: str) -> None:
 
 SCRIPT = """
 import asyncio, dataclasses
-from midflight.tools.process import call_in_process
+from midflight.tools.processes.process import call_in_process
 from tools.functions import echoes
 
 @dataclasses.dataclass
@@ -183,7 +183,7 @@ def test_functions_and_classes_of_the_main_program_are_found(tmp_path: Path, way
 
 def test_a_main_program_that_is_no_file_is_refused() -> None:
     program = (
-        "import asyncio; from midflight.tools.process import call_in_process\n"
+        "import asyncio; from midflight.tools.processes.process import call_in_process\n"
         "def mine(): pass\n"
         "asyncio.run(call_in_process(mine))"
     )

@@ -27,9 +27,9 @@ from midflight.tools.declaration import (
     Unclear,
 )
 from midflight.tools.files import FileChanged, Workspace
-from midflight.tools.folder import KEEP, version_of
+from midflight.tools.folders.file_reader import TEXT_MAX
+from midflight.tools.folders.folder import KEEP, version_of
 from midflight.tools.options import EffectRecord
-from midflight.tools.reading import TEXT_MAX
 
 RACE_S = 1.5
 RACE_MAX_S = 20.0  # where the other side was not given a turn
@@ -633,12 +633,12 @@ def test_what_a_crash_has_left_beside_a_file_is_used_up_by_the_next_try(
 
 def _beside(space: Workspace, folder: Path) -> list[Path]:
     """Where the next content of ``a.txt`` is written before it is put in place."""
-    from midflight.tools import replacing
-    from midflight.tools.folder import Content
+    from midflight.tools.folders import file_replacement
+    from midflight.tools.folders.folder import Content
 
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with replacing._written_beside(handle, "a.txt", "a.txt", Content(b"")) as beside:
+        with file_replacement._written_beside(handle, "a.txt", "a.txt", Content(b"")) as beside:
             return [folder / beside]
     finally:
         os.close(handle)

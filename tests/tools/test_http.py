@@ -16,10 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from midflight.kernel.phases import Effect
-from midflight.tools.addresses import is_public
+from midflight.journal.phases import Effect
 from midflight.tools.declaration import ToolFailed, ToolRefused
-from midflight.tools.http import Http, Page
+from midflight.tools.http import Http, Page, is_public
 from midflight.tools.options import Approval
 from midflight.tools.specs import spec
 from tools.sites import Names, Request, Site, answer, site

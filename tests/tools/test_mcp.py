@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from midflight.errors import InvalidRequest, InvalidTool
-from midflight.kernel.phases import Effect
+from midflight.journal.phases import Effect
 from midflight.tools.declaration import Tool, ToolFailed, ToolRefused
 from midflight.tools.mcp import McpServer
 from midflight.tools.options import EffectName

@@ -18,9 +18,9 @@ import anyio
 import pytest
 
 from midflight.errors import ProcessNotStarted
-from midflight.tools import supervised
-from midflight.tools.process import Ended, ended_of, run_process
-from midflight.tools.supervisor import children_of
+from midflight.tools.processes import supervised
+from midflight.tools.processes.process import Ended, ended_of, run_process
+from midflight.tools.processes.supervisor import children_of
 from tools.processes import WEAK_SUPERVISOR, alive, cancelled_when_up, gone_within, tree
 
 pytestmark = [

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from midflight.errors import InvalidTool, ProcessNotStarted
-from midflight.kernel.phases import Effect
-from midflight.kernel.record import Usage
+from midflight.journal.phases import Effect
+from midflight.journal.record import Usage
 from midflight.tools.declaration import NotDone
 from midflight.tools.options import Approval
 from midflight.tools.progress import listening, stop_listening

@@ -12,7 +12,7 @@ import anyio
 import asyncpg
 import pytest
 
-from midflight.kernel.phases import Effect
+from midflight.journal.phases import Effect
 from midflight.tools.declaration import ToolFailed, ToolRefused
 from midflight.tools.specs import parse
 from midflight.tools.sql import Rows, SqlReader

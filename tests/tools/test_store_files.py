@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from midflight.channels.attached import attached
-from midflight.channels.shapes import Post
 from midflight.errors import InvalidRequest
 from midflight.guards import FileContent, SqlRow
+from midflight.interfaces.chat.channel import Post, attached
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.declaration import ToolRefused
 from midflight.tools.files import Workspace

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-path = Path(__file__).resolve().parents[2] / "src/midflight/tools/supervisor.py"
+path = Path(__file__).resolve().parents[2] / "src/midflight/tools/processes/supervisor.py"
 spec = importlib.util.spec_from_file_location("supervisor", path)
 assert spec is not None
 assert spec.loader is not None

@@ -12,9 +12,9 @@ import anyio
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
-from midflight.tui.app import MidflightApp
+from midflight.interfaces.tui.tui_app import MidflightApp
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 
 SAME_S = 20.0
 SNAPSHOTS = Path(__file__).parent / "snapshots"

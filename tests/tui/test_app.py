@@ -12,13 +12,13 @@ import pytest
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.control.remote import RemoteControl
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor, Limits
+from midflight.interfaces.tui.tui_app import LOOK_S
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor, Limits
 from midflight.run import Run
 from midflight.stores.protocol import Query, Row
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
-from midflight.tui.app import LOOK_S
 from remote.doors import DOORS, through
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -330,7 +330,7 @@ async def test_what_is_chosen_in_the_list_stays_chosen_when_others_come_before_i
 async def test_the_list_tells_the_end_of_the_run_in_front_as_soon_as_it_is_told(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.tui.app.RUNS_S", 3600.0)  # only news can tell
+    monkeypatch.setattr("midflight.interfaces.tui.tui_app.RUNS_S", 3600.0)  # only news can tell
     stage = Stage("tui-list")
     async with watched(driving, stage) as (screen, _, _):
         await screen.press("f2")
@@ -356,7 +356,7 @@ class Counted:
 async def test_a_run_that_moves_at_every_moment_has_the_list_read_a_few_times_a_second(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.tui.app.RUNS_S", 3600.0)  # only news has it read
+    monkeypatch.setattr("midflight.interfaces.tui.tui_app.RUNS_S", 3600.0)  # only news has it read
     async with driving() as control:
         counted = Counted(control)
         async with looking(counted) as screen:
@@ -403,7 +403,9 @@ async def test_a_cancel_pressed_while_the_server_is_away_is_asked_about_again(
 async def test_ctrl_c_once_says_what_twice_does(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.tui.app.LEAVE_S", 60.0)  # however late the second one comes
+    monkeypatch.setattr(
+        "midflight.interfaces.tui.tui_app.LEAVE_S", 60.0
+    )  # however late the second one comes
     stage = Stage("tui-leave")
     async with watched(driving, stage) as (screen, _, _run):
         await screen.press("ctrl+c")
@@ -453,7 +455,9 @@ async def test_it_looks_as_it_was_looked_at(driving: Open, size: tuple[int, int]
 async def test_what_goes_on_beside_is_over_on_the_screen_as_soon_as_its_end_is_told(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.tui.session.BACKGROUND_S", 3600.0)  # only news can tell
+    monkeypatch.setattr(
+        "midflight.interfaces.tui.shown_run.BACKGROUND_S", 3600.0
+    )  # only news can tell
     stage = Stage("tui-beside")
     look = stage.reader()
     stage.gate("figures")

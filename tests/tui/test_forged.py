@@ -6,10 +6,10 @@ import pytest
 from textual.widgets import Input, Static
 
 from midflight.agents import agent
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.interfaces.terminal.safe_text import STEERING
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.terminal.visible import STEERING
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 from tui.screen import Screen, looking

@@ -6,8 +6,8 @@ import pytest
 from textual.widgets import Input
 
 from midflight.agents import agent
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor, Limits
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor, Limits
 from midflight.run import Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from midflight.agents import agent
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.interfaces.tui.question_card import Card
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.run import Run
-from midflight.tui.card import Card
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 from tui.screen import looking

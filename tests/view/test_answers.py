@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from midflight.channels.asking import ways
-from midflight.channels.render import card
-from midflight.kernel.events import QuestionOpened
+from midflight.interfaces.chat.chat_questions import ways
+from midflight.interfaces.chat.run_posts import card
+from midflight.interfaces.terminal.answer_form import choices, plain, wanted
+from midflight.interfaces.voice.talk.spoken_answers import payload_of
+from midflight.interfaces.voice.understanding.lexicon import Act, Meaning
+from midflight.journal.events import QuestionOpened
 from midflight.runtime.steps.preconditions import schema as approval
-from midflight.terminal.forms import choices, plain, wanted
 from midflight.view.data import Asked
 from midflight.view.question_form import Pick, about, picks, written
-from midflight.voice.answers import payload_of
-from midflight.voice.lexicon import Act, Meaning
 
 YES, NO = Meaning(Act.YES, "yes", "yes"), Meaning(Act.NO, "no", "no")
 MAYBE = {"anyOf": [{"type": "boolean"}, {"type": "null"}]}

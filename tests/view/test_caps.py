@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kernel.journals import Run, running
-from midflight.cli.lifting import raising
-from midflight.kernel import events as e
-from midflight.kernel.limits import limits_from
-from midflight.kernel.phases import Cause
-from midflight.kernel.record import Limits
+from midflight.interfaces.cli.acknowledgement import raising
+from midflight.journal import events as e
+from midflight.journal.limits import limits_from
+from midflight.journal.phases import Cause
+from midflight.journal.record import Limits
 from midflight.view import RunBook, RunSheet
-from midflight.view.cap_proposals import raised, raised_of, typed
+from midflight.view.proposals import raised, raised_of, typed
 
 ALL = Limits(steps=2, seconds=900, tokens=50, usd=0.0, tool_calls=9, repeats=3)
 

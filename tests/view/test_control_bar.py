@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel.journals import Run
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
 from midflight.view import RunBook, RunSheet
 from midflight.view.control_bar import slots
 from midflight.view.data import ForkFrom

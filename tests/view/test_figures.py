@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from kernel.journals import running
-from midflight.channels.render import Standing, meters
-from midflight.kernel import events as e
-from midflight.kernel.limits import Meter
-from midflight.kernel.record import Limits, Usage
-from midflight.kernel.state import RunState
-from midflight.kernel.status import place
-from midflight.terminal import looks
+from midflight.interfaces.chat.run_posts import Standing, meters
+from midflight.interfaces.terminal import looks
+from midflight.journal import events as e
+from midflight.journal.limits import Meter
+from midflight.journal.record import Limits, Usage
+from midflight.journal.state import RunState
+from midflight.journal.status import place
 from midflight.view import RunBook, RunSheet
 from midflight.view.amounts import cap_words, clock, count, figure, is_near, money, nearest
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.kernel.phases import ENDS, Phase
+from midflight.journal.phases import ENDS, Phase
 from midflight.view.data import ForkFrom, StepSheet
-from midflight.view.forks import fork_from
+from midflight.view.proposals import fork_from
 
 
 def standing(*stands: str) -> list[StepSheet]:

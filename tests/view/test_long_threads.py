@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from midflight.control.transcript import lines_of
-from midflight.kernel.record import Actor, Recorded
-from midflight.kernel.thread import HUNG_UP, Said, SpeechHeard
-from midflight.overriding import override
+from midflight.journal.record import Actor, Recorded
+from midflight.journal.threads.thread import HUNG_UP, Said, SpeechHeard
 
 ANN = Actor("ann", channel="voice")
 

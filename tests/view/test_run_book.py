@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from kernel.histories import histories
 from kernel.journals import ANN, Run
-from midflight.kernel import events as e
-from midflight.kernel.phases import ENDS, Cause, Effect, Outcome
-from midflight.kernel.record import Earlier
+from midflight.interfaces.terminal import looks
+from midflight.journal import events as e
+from midflight.journal.phases import ENDS, Cause, Effect, Outcome
+from midflight.journal.record import Earlier
 from midflight.stores.commit import summary
 from midflight.stores.protocol import Row
-from midflight.terminal import looks
 from midflight.view import WORDS, RunBook, RunSheet, patch
 from view.patching import patched
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from midflight.assistant import Profile, assistant
-from midflight.models.base import Prompt
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, say
 
 SUMMARY = (

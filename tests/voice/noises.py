@@ -11,8 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from midflight.voice.seams import RATE
-from midflight.voice.sounds import as_pcm, samples
+from midflight.interfaces.voice.speech.speech_engines import RATE, as_pcm, samples
 
 Sound = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from midflight.voice.sounds import read_wav, samples
+from midflight.interfaces.voice.speech.speech_engines import read_wav, samples
 
 HUMAN = Path("/usr/share/pocketsphinx/test/data")
 PHONE = Path("/usr/share/asterisk/sounds/en_US_f_Allison")
@@ -27,7 +27,7 @@ LEVEL = 6_000  # the mean of everybody, so that noise is as loud beside each
 
 ESPEAK = """
 import sys
-from midflight.voice.espeak import Espeak
+from midflight.interfaces.voice.speech.espeak import Espeak
 sys.stdout.buffer.write(Espeak(sys.argv[2]).made(sys.argv[1])[0])
 """
 

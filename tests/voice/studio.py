@@ -17,10 +17,10 @@ import numpy as np
 
 from midflight.agents import Agent
 from midflight.control import Control, local
-from midflight.kernel.record import Actor
-from midflight.voice.line import Engines, Line, line_to
-from midflight.voice.room import Room, RoomSink, Timed
-from midflight.voice.seams import (
+from midflight.interfaces.voice.call.line import Engines, Line, line_to
+from midflight.interfaces.voice.call.room import Room, RoomSink, Timed
+from midflight.interfaces.voice.call.screen_news import Shown
+from midflight.interfaces.voice.speech.speech_engines import (
     FRAME,
     RATE,
     Chunk,
@@ -30,9 +30,9 @@ from midflight.voice.seams import (
     SpeechFailed,
     Synthesiser,
     Vad,
+    samples,
 )
-from midflight.voice.shown import Shown
-from midflight.voice.sounds import samples
+from midflight.journal.record import Actor
 
 WORD = RATE // 10
 ANN = Actor("ann", channel="voice")

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from midflight.assistant import Profile, assistant
-from midflight.kernel.phases import Cause
-from midflight.kernel.record import Actor
-from midflight.models.base import Prompt
+from midflight.journal.phases import Cause
+from midflight.journal.record import Actor
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, say
 from voice.studio import THREAD, WORD, Scene, talking
 from voice.talkers import TEXT, thinking

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Playwright, expect
 
-from midflight.voice.sounds import as_wav, silence
+from midflight.interfaces.voice.speech.speech_engines import as_wav, silence
 from page.theatre import soon
 from voice.clerks import GERMANY, SUMMARY
 from voice.counting import words_begun

@@ -8,11 +8,10 @@ import anyio
 import pytest
 from typing_extensions import override
 
-from midflight.voice import moonshine
-from midflight.voice.fallback import AnyRecogniser
-from midflight.voice.moonshine import AT_ONCE, Moonshine
-from midflight.voice.seams import Heard, SpeechFailed
-from midflight.voice.sounds import silence
+from midflight.interfaces.voice.speech import moonshine
+from midflight.interfaces.voice.speech.fallback import AnyRecogniser
+from midflight.interfaces.voice.speech.moonshine import AT_ONCE, Moonshine
+from midflight.interfaces.voice.speech.speech_engines import Heard, SpeechFailed, silence
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -52,7 +51,9 @@ async def test_time_in_which_others_are_recognised_is_not_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(moonshine, "THINK_S", 2.5)
-    monkeypatch.setattr("midflight.voice.fallback.RECOGNISE_S", 5.0)  # of which one try has a half
+    monkeypatch.setattr(
+        "midflight.interfaces.voice.speech.fallback.RECOGNISE_S", 5.0
+    )  # of which one try has a half
     engine = Slow(1.5)
     busy = AnyRecogniser(engine)
     heard: list[str] = []

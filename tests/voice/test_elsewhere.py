@@ -12,8 +12,8 @@ import pytest
 
 from midflight.assistant import Profile, assistant
 from midflight.control import Control, local
-from midflight.kernel.events import TextStreamed
-from midflight.kernel.record import Recorded
+from midflight.journal.events import TextStreamed
+from midflight.journal.record import Recorded
 from midflight.models.scripted import ScriptedModel, say
 from midflight.stores.protocol import Delta, LiveWatch, Query
 from voice.studio import ANN, THREAD, WORD, line_of

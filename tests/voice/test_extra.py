@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from midflight.voice.sounds import as_wav, silence
+from midflight.interfaces.voice.speech.speech_engines import as_wav, silence
 from voice.clerks import GERMANY
 from voice.speakers import said
 
@@ -28,8 +28,8 @@ CONSTRAINTS = TESTS.parent / "constraints.txt"
 TALK = """
 import sys
 import time
-from midflight.cli import voice
-from midflight.cli.main import main
+from midflight.interfaces.cli import voice
+from midflight.interfaces.cli.main import main
 plain = voice.print_json
 voice.print_json = lambda told: plain({**told, "written": time.monotonic()})
 sys.argv[0] = "midflight"

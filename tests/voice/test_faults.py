@@ -14,14 +14,22 @@ from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
+from midflight.interfaces.voice.call.line import CANNOT_SPEAK
+from midflight.interfaces.voice.call.room import RoomSink
+from midflight.interfaces.voice.call.screen_news import Outcome, Trouble
+from midflight.interfaces.voice.speech.fallback import AnyRecogniser, AnySynthesiser
+from midflight.interfaces.voice.speech.speech_engines import (
+    FRAME_MS,
+    RATE,
+    Chunk,
+    Heard,
+    Mark,
+    SpeechFailed,
+    Word,
+)
+from midflight.interfaces.voice.turns.ear import FRAME_BYTES, KEPT_MAX, REST_MS, Ear
+from midflight.interfaces.voice.turns.turn_actions import CANNOT_HEAR, SORRY
 from midflight.models.scripted import ScriptedModel, say
-from midflight.voice.ear import FRAME_BYTES, KEPT_MAX, REST_MS, Ear
-from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
-from midflight.voice.line import CANNOT_SPEAK
-from midflight.voice.obeying import CANNOT_HEAR, SORRY
-from midflight.voice.room import RoomSink
-from midflight.voice.seams import FRAME_MS, RATE, Chunk, Heard, Mark, SpeechFailed, Word
-from midflight.voice.shown import Outcome, Trouble
 from voice.studio import WORD, PlainRecogniser, PlainSynthesiser, PlainVad, Scene, Words, talking
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +89,9 @@ VAD_FAULTS: dict[str, tuple[Callable[[bytes], Any], str]] = {
 async def test_an_ear_that_fails_goes_by_loudness_says_so_and_words_are_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.setattr("midflight.voice.ear.STUCK_S", 60.0)  # a busy machine's are not meant
+    monkeypatch.setattr(
+        "midflight.interfaces.voice.turns.ear.STUCK_S", 60.0
+    )  # a busy machine's are not meant
     how, told = VAD_FAULTS[fault]
     agent, model = clerk(TEXT)
     async with talking(agent, folder=tmp_path, vad=lambda: FaultyVad(how)) as there:
@@ -162,7 +172,9 @@ def test_an_ear_that_takes_a_second_for_one_frame_again_is_not_asked_any_more() 
 async def test_what_an_ear_that_stops_again_costs_is_told_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.voice.ear.STUCK_S", -1.0)  # as if each frame took that long
+    monkeypatch.setattr(
+        "midflight.interfaces.voice.turns.ear.STUCK_S", -1.0
+    )  # as if each frame took that long
     agent, _ = clerk(TEXT)
     async with talking(agent, folder=tmp_path) as there:
         await there.room.wait(2 * REST_MS / 1000)
@@ -268,7 +280,7 @@ RECOGNISER_FAULTS: dict[str, Callable[[], Awaitable[Any]]] = {
 async def test_recognition_that_fails_is_asked_about_acts_on_nothing_and_hears_when_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.RECOGNISE_S", 0.1)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.RECOGNISE_S", 0.1)
     words = Words()
     recogniser = FaultyRecogniser(words, RECOGNISER_FAULTS[fault])
     agent, model = clerk(TEXT)
@@ -278,7 +290,7 @@ async def test_recognition_that_fails_is_asked_about_acts_on_nothing_and_hears_w
         assert outcomes(there) == ["asked again"]
         assert SORRY in there.spoken()
         assert model.asked == []
-        monkeypatch.setattr("midflight.voice.fallback.RECOGNISE_S", 60.0)
+        monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.RECOGNISE_S", 60.0)
         recogniser.fault = None
         await there.say("Count please")
         await there.rests()
@@ -323,7 +335,7 @@ async def test_recognition_that_fails_once_is_tried_again_and_nobody_notices(
 async def test_another_recogniser_hears_where_the_first_cannot(
     monkeypatch: pytest.MonkeyPatch, fault: Callable[[], Awaitable[Any]]
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.RECOGNISE_S", 0.1)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.RECOGNISE_S", 0.1)
     words = Words()
     first, second = FaultyRecogniser(words, fault), PlainRecogniser(words)
 
@@ -335,7 +347,7 @@ async def test_another_recogniser_hears_where_the_first_cannot(
 async def test_recognition_takes_no_longer_than_a_person_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.RECOGNISE_S", 0.1)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.RECOGNISE_S", 0.1)
     with anyio.fail_after(20), pytest.raises(SpeechFailed, match=r"took more than 0.05 s"):
         await AnyRecogniser(FaultyRecogniser(Words(), hangs)).recognise(b"")
 
@@ -421,8 +433,8 @@ async def test_a_voice_that_fails_is_shown_in_writing_and_speaks_when_mended(
     monkeypatch: pytest.MonkeyPatch,
     fault: Callable[[str], AsyncGenerator[Chunk, None]],
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.FIRST_S", 0.1)
-    monkeypatch.setattr("midflight.voice.fallback.NEXT_S", 0.1)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.FIRST_S", 0.1)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.NEXT_S", 0.1)
     voice = FaultyVoice(fault)
     agent, _ = clerk(TEXT, AGAIN)
     async with talking(agent, folder=tmp_path, synthesiser=voice) as there:
@@ -430,8 +442,8 @@ async def test_a_voice_that_fails_is_shown_in_writing_and_speaks_when_mended(
         await there.rests()
         assert troubles(there) == [(CANNOT_SPEAK, TEXT)]
         assert await there.said_by_agent() == [TEXT]
-        monkeypatch.setattr("midflight.voice.fallback.FIRST_S", 30.0)
-        monkeypatch.setattr("midflight.voice.fallback.NEXT_S", 30.0)
+        monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.FIRST_S", 30.0)
+        monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.NEXT_S", 30.0)
         voice.fault = None
         played = there.room.sink.played
         await there.say("Are you there")
@@ -445,7 +457,7 @@ async def test_a_voice_that_fails_is_shown_in_writing_and_speaks_when_mended(
 async def test_another_voice_speaks_all_of_it_where_the_first_cannot_begin(
     monkeypatch: pytest.MonkeyPatch, fault: Callable[[str], AsyncGenerator[Chunk, None]]
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.FIRST_S", 0.1)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.FIRST_S", 0.1)
     voices = AnySynthesiser(FaultyVoice(fault), PlainSynthesiser())
 
     made = [chunk async for chunk in voices.speak("one two")]
@@ -514,7 +526,7 @@ class FaultySink:
 async def test_a_loudspeaker_that_fails_is_shown_in_writing_and_plays_when_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.setattr("midflight.voice.loudspeaker.ANSWER_S", 0.1)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.playback.ANSWER_S", 0.1)
     sink = FaultySink(fault)
     agent, _ = clerk(TEXT, AGAIN)
     async with talking(agent, folder=tmp_path, sink=sink) as there:
@@ -522,7 +534,7 @@ async def test_a_loudspeaker_that_fails_is_shown_in_writing_and_plays_when_mende
         assert await there.room.until(lambda: bool(troubles(there)), 20)
         await there.rests()
         assert troubles(there) == [(CANNOT_SPEAK, TEXT)]
-        monkeypatch.setattr("midflight.voice.loudspeaker.ANSWER_S", 30.0)
+        monkeypatch.setattr("midflight.interfaces.voice.speech.playback.ANSWER_S", 30.0)
         sink.fault = ""
         played = sink.played
         await there.say("Are you there")

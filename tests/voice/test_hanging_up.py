@@ -9,10 +9,10 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.kernel.phases import Cause
-from midflight.kernel.record import Actor
+from midflight.interfaces.voice.talk.spoken_verbs import BROKEN_OFF
+from midflight.journal.phases import Cause
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.voice.acts import BROKEN_OFF
 from voice.studio import THREAD, PlainRecogniser, Words, on_the_line, told
 from voice.talkers import ANSWER, thinker, worker
 

@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.kernel.phases import Cause, Phase, Role
-from midflight.kernel.record import Actor
+from midflight.interfaces.voice.call.screen_news import Did
+from midflight.journal.phases import Cause, Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.voice.shown import Did
 from voice.studio import THREAD, WORD, Scene, talking
 from voice.talkers import TEXT, counting, reader, thinking, worker
 

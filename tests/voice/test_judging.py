@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midflight.voice.judging import judge
-from midflight.voice.seams import Heard, Word
-from midflight.voice.taking import Verdict
+from midflight.interfaces.voice.speech.speech_engines import Heard, Word
+from midflight.interfaces.voice.turns.turn_table import Verdict
+from midflight.interfaces.voice.understanding.judgement import judge
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.voice.lexicon import (
+from midflight.interfaces.voice.understanding.lexicon import (
     Act,
     approves,
     cancels,

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import anyio
 import pytest
+from typing_extensions import override
 
 from midflight.assistant import Profile, Rules, assistant
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Actor
+from midflight.interfaces.voice.call.room import RoomSink
+from midflight.interfaces.voice.call.screen_news import Did, Handed, Outcome
+from midflight.interfaces.voice.speech.speech_engines import Heard
+from midflight.interfaces.voice.talk.dictation import Moment
+from midflight.interfaces.voice.talk.spoken_verbs import WITH_A_PERSON, YES_OR_NO
+from midflight.interfaces.voice.turns.turn_actions import SORRY
+from midflight.interfaces.voice.turns.turn_table import Floor
+from midflight.interfaces.voice.understanding.lexicon import Act, meaning
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.record import Actor
 from midflight.models.scripted import ScriptedModel, say
-from midflight.overriding import override
-from midflight.voice.acts import WITH_A_PERSON, YES_OR_NO
-from midflight.voice.deeds import Moment
-from midflight.voice.lexicon import Act, meaning
-from midflight.voice.obeying import SORRY
-from midflight.voice.room import RoomSink
-from midflight.voice.seams import Heard
-from midflight.voice.shown import Did, Handed, Outcome
-from midflight.voice.taking import Floor
 from voice.studio import (
     THREAD,
     WORD,
@@ -241,7 +241,7 @@ async def test_a_person_takes_over_speaks_to_the_caller_and_hands_back(tmp_path:
 
 
 async def test_who_may_only_look_is_told_so_and_nothing_is_changed(tmp_path: Path) -> None:
-    from midflight.kernel.phases import Role
+    from midflight.journal.phases import Role
 
     viewer = Actor("eve", Role.VIEWER, "voice")
     async with talking(worker, folder=tmp_path, who=viewer) as there:
@@ -277,7 +277,7 @@ async def test_who_hangs_up_in_the_middle_of_a_reply_leaves_what_was_heard(tmp_p
 async def test_who_hangs_up_on_recognisers_that_are_dead_leaves_what_was_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.voice.line.SETTLE_S", 0.3)
+    monkeypatch.setattr("midflight.interfaces.voice.call.line.SETTLE_S", 0.3)
     clerk, _ = speaker(TEXT)
     words = Words()
     recogniser = PlainRecogniser(words)
@@ -399,7 +399,9 @@ async def test_a_slow_recogniser_keeps_us_silent_until_it_has_told_what_was_said
 async def test_who_speaks_on_while_a_page_is_slow_to_fall_silent_is_heard_from_the_first_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.voice.loudspeaker.ANSWER_S", 30.0)  # it is slow, and not dead
+    monkeypatch.setattr(
+        "midflight.interfaces.voice.speech.playback.ANSWER_S", 30.0
+    )  # it is slow, and not dead
     silent = anyio.Event()
 
     class Slow(RoomSink):

@@ -232,12 +232,14 @@ def test_figures_of_every_part_say_so_that_are_from_before_a_change_of_what_they
 def test_how_soon_we_stop_and_what_is_done_hang_on_who_speaks_and_acts_too(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in ("src/midflight/voice", "bench"):
+    for folder in ("src/midflight/interfaces/voice", "bench"):
         shutil.copytree(speaking.ROOT / folder, tmp_path / folder)
     monkeypatch.setattr(freshness, "ROOT", tmp_path)
     freshness.codes.cache_clear()
     marks = measured()
-    with (tmp_path / "src/midflight/voice/mouth.py").open("a", encoding="utf-8") as mouth:
+    with (tmp_path / "src/midflight/interfaces/voice/speech/mouth.py").open(
+        "a", encoding="utf-8"
+    ) as mouth:
         mouth.write("# changed\n")
     freshness.codes.cache_clear()
     old = freshness.stale(marks)

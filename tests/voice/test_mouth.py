@@ -9,12 +9,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from midflight.voice.fallback import AnySynthesiser
-from midflight.voice.making import Making
-from midflight.voice.mouth import Mouth
-from midflight.voice.room import RoomSink
-from midflight.voice.seams import SpeechFailed
-from midflight.voice.utterance import Clause, Question
+from midflight.interfaces.voice.call.room import RoomSink
+from midflight.interfaces.voice.speech.fallback import AnySynthesiser
+from midflight.interfaces.voice.speech.mouth import Mouth
+from midflight.interfaces.voice.speech.playback import Making
+from midflight.interfaces.voice.speech.speech_engines import SpeechFailed
+from midflight.interfaces.voice.speech.utterance import Clause, Question
 from voice.studio import WORD, PlainSynthesiser
 
 pytestmark = pytest.mark.anyio
@@ -143,7 +143,7 @@ async def test_another_voice_speaks_where_the_first_cannot() -> None:
 async def test_a_voice_that_stalls_again_and_again_ends_in_text_and_the_next_one_is_spoken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.NEXT_S", 0.05)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.NEXT_S", 0.05)
     stalling = PlainSynthesiser()
     stalling.stalls_after = 2
     async with stage(AnySynthesiser(stalling)) as there:
@@ -265,7 +265,7 @@ async def test_what_is_said_after_an_interruption_does_not_wait_for_speech_that_
 async def test_a_voice_that_stalls_is_not_asked_again_for_what_was_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.NEXT_S", 0.2)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.NEXT_S", 0.2)
     voice = PlainSynthesiser()
     voice.stalls_after = 2
     async with stage(AnySynthesiser(voice)) as there:
@@ -282,7 +282,7 @@ async def test_a_voice_that_stalls_is_not_asked_again_for_what_was_given_up(
 async def test_what_could_not_be_spoken_while_it_was_put_aside_is_shown_when_it_is_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.NEXT_S", 0.05)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.fallback.NEXT_S", 0.05)
     voice = PlainSynthesiser()
     voice.stalls_after = 2
     async with stage(AnySynthesiser(voice)) as there:

@@ -8,13 +8,13 @@ from typing import NoReturn
 import pytest
 
 from midflight.errors import StoreFull, StoreUnavailable
-from midflight.kernel.phases import Cause, Role
-from midflight.kernel.record import Actor
-from midflight.voice.acts import WITH_A_PERSON
-from midflight.voice.noting import NOT_NOTED
-from midflight.voice.room import RoomSink
-from midflight.voice.shown import Did, Trouble
-from midflight.voice.sounds import samples
+from midflight.interfaces.voice.call.room import RoomSink
+from midflight.interfaces.voice.call.screen_news import Did, Trouble
+from midflight.interfaces.voice.speech.speech_engines import samples
+from midflight.interfaces.voice.talk.heard_words import NOT_NOTED
+from midflight.interfaces.voice.talk.spoken_verbs import WITH_A_PERSON
+from midflight.journal.phases import Cause, Role
+from midflight.journal.record import Actor
 from voice.studio import THREAD, WORD, talking
 from voice.talkers import TEXT, counting, reader, speaker, thinking
 

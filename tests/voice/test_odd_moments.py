@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from midflight.agents import agent
+from midflight.interfaces.voice.talk.spoken_verbs import BROKEN_OFF
+from midflight.interfaces.voice.turns.turn_actions import SORRY
+from midflight.interfaces.voice.turns.turn_table import Floor
 from midflight.run import Run
-from midflight.voice.acts import BROKEN_OFF
-from midflight.voice.obeying import SORRY
-from midflight.voice.taking import Floor
 from voice.studio import THREAD, WORD, on_the_line, talking
 from voice.talkers import TEXT, Shop, counting, speaker
 

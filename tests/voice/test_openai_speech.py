@@ -13,10 +13,18 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-from midflight.voice.fallback import AnyRecogniser
-from midflight.voice.openai_speech import SPEECH_RATE, OpenAISpeech
-from midflight.voice.seams import RATE, Heard, SpeechFailed
-from midflight.voice.sounds import Resampler, read_wav, resampled, samples, silence
+from midflight.interfaces.voice.speech.fallback import AnyRecogniser
+from midflight.interfaces.voice.speech.openai_speech import SPEECH_RATE, OpenAISpeech
+from midflight.interfaces.voice.speech.speech_engines import (
+    RATE,
+    Heard,
+    Resampler,
+    SpeechFailed,
+    read_wav,
+    resampled,
+    samples,
+    silence,
+)
 from server.house import serving
 
 pytestmark = pytest.mark.anyio
@@ -167,7 +175,7 @@ async def test_a_server_that_refuses_whatever_it_is_asked_is_a_failure() -> None
 async def test_a_way_that_took_too_long_is_tried_again_and_nobody_waits_for_it_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.voice.openai_speech.OTHERWISE_S", 0.3)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.openai_speech.OTHERWISE_S", 0.3)
     async with standing_in() as (standin, speech):
         standin.answer, standin.thinks_s["verbose_json"] = {"text": "Hello."}, 5.0
         standin.verbose = {"text": "Hello.", "segments": [{"avg_logprob": math.log(0.9)}]}
@@ -180,7 +188,7 @@ async def test_a_way_that_took_too_long_is_tried_again_and_nobody_waits_for_it_f
 async def test_a_way_that_always_takes_too_long_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.voice.openai_speech.OTHERWISE_S", 0.05)
+    monkeypatch.setattr("midflight.interfaces.voice.speech.openai_speech.OTHERWISE_S", 0.05)
     async with standing_in() as (standin, speech):
         standin.answer, standin.thinks_s["verbose_json"] = {"text": "Hello."}, 5.0
 
@@ -193,9 +201,13 @@ async def test_a_way_that_always_takes_too_long_is_given_up(
 async def test_a_server_that_needs_most_of_the_time_for_the_words_alone_is_understood_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.voice.fallback.RECOGNISE_S", 3.0)  # all at half its length
+    monkeypatch.setattr(
+        "midflight.interfaces.voice.speech.fallback.RECOGNISE_S", 3.0
+    )  # all at half its length
     for name, seconds in (("ASKED_S", 1.25), ("OTHERWISE_S", 0.5)):
-        monkeypatch.setattr(f"midflight.voice.openai_speech.{name}", seconds, raising=False)
+        monkeypatch.setattr(
+            f"midflight.interfaces.voice.speech.openai_speech.{name}", seconds, raising=False
+        )
     async with standing_in() as (standin, speech):
         standin.answer, standin.verbose = {"text": "Hello."}, {"text": "Hello."}
         standin.thinks_s = {"json": 1.1, "verbose_json": 1.1}

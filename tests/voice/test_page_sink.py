@@ -10,10 +10,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from midflight.voice import wire
-from midflight.voice.mouth import Mouth
-from midflight.voice.utterance import Question, Utterance
-from midflight.voice.wire import PageSink, Silenced, read_text
+from midflight.interfaces.voice.call import voice_wire
+from midflight.interfaces.voice.call.voice_wire import PageSink, Silenced, read_text
+from midflight.interfaces.voice.speech.mouth import Mouth
+from midflight.interfaces.voice.speech.utterance import Question, Utterance
 from voice.studio import WORD, PlainSynthesiser
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +72,7 @@ class Page:
 
 @asynccontextmanager
 async def page(monkeypatch: pytest.MonkeyPatch, within_s: float = LATE_S) -> AsyncIterator[Page]:
-    monkeypatch.setattr(wire, "ANSWER_S", within_s)
+    monkeypatch.setattr(voice_wire, "ANSWER_S", within_s)
     there = Page()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(there.mouth.run)

@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from midflight.agents import Agent, agent
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor
-from midflight.kernel.state import RunState
+from midflight.interfaces.voice.call.screen_news import Did
+from midflight.interfaces.voice.talk.dictation import Moment
+from midflight.interfaces.voice.turns.turn_actions import SORRY
+from midflight.interfaces.voice.turns.turn_table import Floor
+from midflight.interfaces.voice.understanding.lexicon import Act, meaning
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor
+from midflight.journal.state import RunState
 from midflight.run import Run
-from midflight.voice.deeds import Moment
-from midflight.voice.lexicon import Act, meaning
-from midflight.voice.obeying import SORRY
-from midflight.voice.shown import Did
-from midflight.voice.taking import Floor
 from voice.studio import (
     THREAD,
     WORD,

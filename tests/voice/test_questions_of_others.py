@@ -11,13 +11,13 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel.phases import LIVE, Cause
-from midflight.kernel.record import Actor
-from midflight.kernel.state import RunState
+from midflight.interfaces.voice.call.screen_news import Did
+from midflight.interfaces.voice.understanding.lexicon import Act
+from midflight.journal.phases import LIVE, Cause
+from midflight.journal.record import Actor
+from midflight.journal.state import RunState
 from midflight.run import Run
 from midflight.stores.protocol import Query
-from midflight.voice.lexicon import Act
-from midflight.voice.shown import Did
 from voice.studio import THREAD, Scene, on_the_line, talking
 
 pytestmark = pytest.mark.anyio

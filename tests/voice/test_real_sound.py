@@ -12,18 +12,24 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import local
+from midflight.interfaces.voice.call.line import Engines, line_to
+from midflight.interfaces.voice.call.offline_engines import offline_engines
+from midflight.interfaces.voice.call.room import Room, RoomSink
+from midflight.interfaces.voice.call.screen_news import FloorShown, Outcome, Shown
+from midflight.interfaces.voice.speech.espeak import Espeak
+from midflight.interfaces.voice.speech.moonshine import Moonshine
+from midflight.interfaces.voice.speech.silero import Silero
+from midflight.interfaces.voice.speech.speech_engines import (
+    FRAME,
+    RATE,
+    WIDTH,
+    SpeechFailed,
+    samples,
+    silence,
+)
+from midflight.interfaces.voice.turns.turn_table import Verdict
+from midflight.interfaces.voice.understanding.judgement import SURE, judge
 from midflight.run import Run
-from midflight.voice.espeak import Espeak
-from midflight.voice.judging import SURE, judge
-from midflight.voice.line import Engines, line_to
-from midflight.voice.moonshine import Moonshine
-from midflight.voice.offline import offline_engines
-from midflight.voice.room import Room, RoomSink
-from midflight.voice.seams import FRAME, RATE, WIDTH, SpeechFailed
-from midflight.voice.shown import FloorShown, Outcome, Shown
-from midflight.voice.silero import Silero
-from midflight.voice.sounds import samples, silence
-from midflight.voice.taking import Verdict
 from voice import speakers
 from voice.clerks import SUMMARY
 from voice.counting import words_begun

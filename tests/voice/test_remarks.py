@@ -9,11 +9,11 @@ import anyio
 import pytest
 
 from midflight.agents import agent
+from midflight.interfaces.voice.call.screen_news import Outcome
+from midflight.interfaces.voice.speech.speech_engines import RATE
+from midflight.interfaces.voice.turns.turn_actions import FOR_ME
+from midflight.interfaces.voice.turns.turn_table import Floor
 from midflight.run import Run
-from midflight.voice.obeying import FOR_ME
-from midflight.voice.seams import RATE
-from midflight.voice.shown import Outcome
-from midflight.voice.taking import Floor
 from voice.studio import THREAD, WORD, PlainRecogniser, Scene, Words, on_the_line, talking
 from voice.talkers import TEXT, counting, speaker
 

@@ -11,8 +11,8 @@ import pytest
 
 from midflight.agents import Agent
 from midflight.control import Control, local
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from voice.studio import ANN, WORD, Scene, line_of, told
 from voice.talkers import ANSWER, TEXT, speaker, thinker
 

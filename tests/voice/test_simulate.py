@@ -13,7 +13,7 @@ import pytest
 
 from cli.scene import Scene
 from cli.terminal import Terminal
-from midflight.voice.sounds import as_wav, read_wav, silence
+from midflight.interfaces.voice.speech.speech_engines import as_wav, read_wav, silence
 from voice.speakers import said
 
 pytestmark = [

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from midflight.voice.seams import RATE
-from midflight.voice.sounds import as_pcm, is_noisy, silence, stands_out_db
+from midflight.interfaces.voice.speech.speech_engines import (
+    RATE,
+    as_pcm,
+    is_noisy,
+    silence,
+    stands_out_db,
+)
 
 
 def syllables(soft: float) -> bytes:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midflight.voice.seams import FRAME_MS
-from midflight.voice.taking import (
+from midflight.interfaces.voice.speech.speech_engines import FRAME_MS
+from midflight.interfaces.voice.turns.turn_table import (
     CLICK_MS,
     END_HELD_MS,
     END_MS,

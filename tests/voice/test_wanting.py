@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.voice.judging import judge
-from midflight.voice.seams import Heard
-from midflight.voice.taking import Verdict
-from midflight.voice.wanting import may_only_remark
+from midflight.interfaces.voice.speech.speech_engines import Heard
+from midflight.interfaces.voice.turns.turn_table import Verdict
+from midflight.interfaces.voice.understanding.judgement import judge, may_only_remark
 
 SURE = 0.95
 

@@ -4,16 +4,21 @@ It is built only on the public API, so an agent of your own can do all that it c
 the agent; the parts that it puts together are public too, so that a copy of it needs nothing else.
 """
 
-from midflight.assistant.acting import Acted, act
-from midflight.assistant.actions import Action, action
-from midflight.assistant.compaction import sum_up
-from midflight.assistant.consent import consent_to_words
-from midflight.assistant.context import Conversation
-from midflight.assistant.declare import LIMITS, assistant
-from midflight.assistant.policy import Policy, Rules, Verdict
-from midflight.assistant.profile import SYSTEM, Profile, Profiles
-from midflight.assistant.recovery import asked, retry_thinking
+from midflight.assistant.assembly import LIMITS, assistant
+from midflight.assistant.dialogue import Conversation, sum_up
+from midflight.assistant.person_questions import asked, consent_to_words, retry_thinking
+from midflight.assistant.profile import (
+    SYSTEM,
+    Action,
+    Policy,
+    Profile,
+    Profiles,
+    Rules,
+    Verdict,
+    action,
+)
 from midflight.assistant.thinking import Thought
+from midflight.assistant.tool_batch import Acted, act
 
 __all__ = [
     "LIMITS",

@@ -9,13 +9,11 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from midflight.assistant.acting import act
-from midflight.assistant.compaction import sum_up
-from midflight.assistant.consent import consent_to_words
-from midflight.assistant.context import Conversation
+from midflight.assistant.dialogue import Conversation, sum_up
+from midflight.assistant.person_questions import asked, consent_to_words, retry_thinking
 from midflight.assistant.profile import Profile, Profiles
-from midflight.assistant.recovery import asked, retry_thinking
 from midflight.assistant.thinking import Thought
+from midflight.assistant.tool_batch import act
 from midflight.run import Redirected, Run
 
 USELESS_MAX = 3  # answers in a row that are of no use; then a person is asked

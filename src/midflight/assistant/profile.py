@@ -1,20 +1,162 @@
-"""A profile of an agent: prompt, model, tools and policy. A redirect may name another one."""
+"""A profile of an agent: prompt, model, tools, actions, policy. A redirect may name another one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal, Protocol
 
-from midflight.assistant.policy import Open, Policy
+from msgspec import Struct
+
 from midflight.errors import InvalidRequest
-from midflight.models.base import Model, ToolSpec
-from midflight.tools.declaration import Tool
+from midflight.models.model import Model, ToolSpec
+from midflight.run import Run
+from midflight.tools.declaration import Tool, declared
 from midflight.tools.specs import named, spec
 
-if TYPE_CHECKING:
-    from midflight.assistant.actions import Action
+Handle = Callable[..., Awaitable[str]]
+
+
+class Action(Struct, frozen=True):
+    """A tool that is no step: its function gets the run, and its arguments by name.
+
+    One that hands work on ``passes_trust``: it gets ``untrusted`` too, which says whether the model
+    has read words of somebody who may not direct this work.
+    """
+
+    name: str
+    tool: Tool
+    handle: Handle
+    passes_trust: bool = False
+
+
+def action(
+    declare: Callable[..., Any], *, passes_trust: bool = False
+) -> Callable[[Handle], Action]:
+    """Declare an action: ``declare`` has the parameters that a model gives, and the docstring."""
+
+    def made(handle: Handle) -> Action:
+        name = declare.__name__
+        return Action(name, declared(declare, name=name, effect="read"), handle, passes_trust)
+
+    return made
+
+
+def set_plan(steps: list[str]) -> None:
+    """Tell people which steps are to come, a few words each. Call it again when that changes."""
+
+
+@action(set_plan)
+async def plan(run: Run, *, steps: list[str]) -> str:
+    """See ``set_plan``."""
+    await run.plan(*steps)
+    return "They can see it."
+
+
+def ask_person(question: str, choices: list[str] = []) -> None:  # noqa: B006 - only its shape is used
+    """Ask the people who watch, and wait for their answer. Give choices where there are few."""
+
+
+@action(ask_person)
+async def ask(run: Run, *, question: str, choices: list[str] | None = None) -> str:
+    """See ``ask_person``."""
+    answer = await run.ask(question, schema={"enum": choices} if choices else None)
+    return f"{answer.by}: {answer.payload}" if answer.given else "Nobody has answered."
+
+
+def hand_over(reason: str) -> None:
+    """Give this to a person when it is beyond you, and wait until they hand it back."""
+
+
+@action(hand_over)
+async def escalate(run: Run, *, reason: str) -> str:
+    """See ``hand_over``."""
+    answer = await run.hand_over(reason)
+    return f"{answer.by} has handed it back: {answer.payload or '(no words)'}"
+
+
+ACTIONS = (plan, ask, escalate)
+"""What every profile has unless it is given others."""
+
+
+def delegating(worker: str) -> Action:
+    """An action that gives work to a background run of the agent ``worker``."""
+
+    def start_background(brief: str) -> None:
+        """Give a long piece of work to a helper that works beside you. Say all it needs to know.
+
+        Its report comes as a message. You can go on meanwhile, or end your turn.
+        """
+
+    @action(start_background, passes_trust=True)
+    async def delegate(run: Run, *, brief: str, untrusted: bool) -> str:
+        child = await run.spawn(worker, brief, input={"untrusted": True} if untrusted else None)
+        return f"It works on that now, as {child.id}. Its report will come as a message."
+
+    return delegate
+
+
+class Verdict(Struct, frozen=True):
+    """``allow``, ``ask`` a person, or ``stop``; and why, in words for both."""
+
+    action: Literal["allow", "ask", "stop"] = "allow"
+    why: str = ""
+
+
+ALLOW = Verdict()
+
+
+class Policy(Protocol):
+    """A policy. It must depend on its arguments alone: after a crash it is asked again."""
+
+    def before(self, tool: Tool, arguments: dict[str, Any]) -> Verdict:
+        """Return a verdict on a tool call before it is made."""
+
+    def on_text(self, text: str) -> Verdict:
+        """Return a verdict on the text so far, before its last piece is shown."""
+
+
+class Open:
+    """Allows what the tools themselves allow."""
+
+    def before(self, tool: Tool, arguments: dict[str, Any]) -> Verdict:
+        """Allow it always."""
+        return ALLOW
+
+    def on_text(self, text: str) -> Verdict:
+        """Allow it always."""
+        return ALLOW
+
+
+class Rules(Struct, frozen=True):
+    """A policy as a list: tools by name, and words that must not be said.
+
+    ``words`` are regular expressions; text that matches one stops the turn, or asks, as ``said``
+    tells.
+    """
+
+    ask: Sequence[str] = ()
+    stop: Sequence[str] = ()
+    words: Sequence[str] = ()
+    said: Literal["ask", "stop"] = "stop"
+
+    def before(self, tool: Tool, arguments: dict[str, Any]) -> Verdict:
+        """Return the verdict that the rules have for the tool's name."""
+        if tool.name in self.stop:
+            return Verdict("stop", f"{tool.name} is not allowed here")
+        if tool.name in self.ask:
+            return Verdict("ask", f"{tool.name} needs somebody's consent here")
+        return ALLOW
+
+    def on_text(self, text: str) -> Verdict:
+        """Return the verdict of the rules on what was said so far."""
+        for pattern in self.words:
+            if re.search(pattern, text):
+                return Verdict(self.said, "that is not said here")
+        return ALLOW
+
 
 SYSTEM = (
     "You work for the people in this conversation, step by step, with the tools you are given. "
@@ -39,7 +181,7 @@ class Profile:
         max_tokens: int = 4096,
         context_tokens: int = 100_000,
     ) -> None:
-        from midflight.assistant.actions import ACTIONS
+        from midflight.assistant.profile import ACTIONS
 
         self.name = name
         self.model = model

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midflight.assistant.policy import ALLOW, Open, Policy, Verdict
+from midflight.assistant.profile import ALLOW, Open, Policy, Verdict
 from midflight.conversation import stopped_here
 from midflight.errors import ModelBroken
-from midflight.kernel.record import Usage
-from midflight.models.base import CHARACTERS_PER_TOKEN, CallDelta, Model, Prompt, Reply, Spent
+from midflight.journal.record import Usage
+from midflight.models.model import CHARACTERS_PER_TOKEN, CallDelta, Model, Prompt, Reply, Spent
 from midflight.tools.declaration import Tool, declared
 from midflight.tools.options import Retry
 from midflight.tools.progress import emit, spend

@@ -18,15 +18,14 @@ from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.control.verbs import By, RunBy
 from midflight.errors import InvalidRequest, NoResult
-from midflight.kernel.decide import ASIDE, Switch
-from midflight.kernel.limits import NO_CAPS
-from midflight.kernel.phases import LIVE, Phase
-from midflight.kernel.preview import Offer
-from midflight.kernel.receipt import Receipt, receipt
-from midflight.kernel.record import Actor, Limits
-from midflight.kernel.state import Delivery, RunState
-from midflight.kernel.thread import Todo
-from midflight.kernel.timing import needs_driver, undriven_since
+from midflight.journal.limits import NO_CAPS
+from midflight.journal.phases import LIVE, Phase
+from midflight.journal.preview import Offer
+from midflight.journal.receipt import Receipt, receipt
+from midflight.journal.record import Actor, Limits
+from midflight.journal.requests import ASIDE, Switch
+from midflight.journal.state import Delivery, RunState, needs_driver, undriven_since
+from midflight.journal.threads.thread import Todo
 from midflight.stores.lookup import Journals, run_state, until, without_person
 from midflight.stores.protocol import Killing, Query, Row
 

@@ -11,13 +11,13 @@ from midflight.control.ack import Ack
 from midflight.control.drivers import is_alone
 from midflight.control.recorder import Recorder
 from midflight.errors import InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel import front
-from midflight.kernel import thread as t
-from midflight.kernel.decide import ASIDE, refuse_if_stopped
-from midflight.kernel.record import Actor
-from midflight.kernel.state import RunState
-from midflight.kernel.status import status
+from midflight.journal import events as e
+from midflight.journal.record import Actor
+from midflight.journal.requests import ASIDE, refuse_if_stopped
+from midflight.journal.state import RunState
+from midflight.journal.status import status
+from midflight.journal.threads import front
+from midflight.journal.threads import thread as t
 from midflight.runtime.threads.recollection import spoken
 from midflight.stores.protocol import THREAD_PREFIX, View
 

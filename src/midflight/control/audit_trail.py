@@ -18,13 +18,12 @@ import anyio
 import msgspec
 from msgspec import Raw
 
-from midflight.audit import record
+from midflight.audit import audit_record
+from midflight.audit.audit_record import Deed, Fact, current_visit, deed
 from midflight.audit.flood import Flood
-from midflight.audit.record import Deed, Fact, deed
-from midflight.audit.visit import current_visit
 from midflight.errors import MidflightError, Refused, StoreError
 from midflight.inputs import new_id, wall_clock
-from midflight.kernel.record import Actor, Limits, Request
+from midflight.journal.record import Actor, Limits, Request
 from midflight.stores.protocol import Committed, Store, Submit
 
 RECORD_S: Final = 2.0  # what a caller waits for the record of a refusal
@@ -71,7 +70,7 @@ async def audited(
     try:
         answer = await done()
         if not mine.records and not _quiet.get():
-            await _note(control, verb, target, who, record.REPEATED)
+            await _note(control, verb, target, who, audit_record.REPEATED)
         return answer
     except Exception as error:
         if not mine.records:
@@ -166,11 +165,11 @@ def reason(error: Exception) -> str:
 
 def _outcome(error: Exception) -> str:
     if isinstance(error, StoreError) and error.unsure:
-        return record.UNKNOWN
+        return audit_record.UNKNOWN
     kept_out = isinstance(error, MidflightError) and not isinstance(error, StoreError)
     missing = reason(error) in {"journal_not_found", "no_such_request", "payload_too_large"}
     refused = isinstance(error, Refused | TypeError | ValueError) or kept_out or missing
-    return record.REFUSED if refused else record.FAILED
+    return audit_record.REFUSED if refused else audit_record.FAILED
 
 
 async def _note(
@@ -193,7 +192,7 @@ class Audits(Protocol):
 
 async def record_undone(control: Audits, asked: Deed) -> None:
     """Record a control that has appended nothing."""
-    if asked.outcome == record.REFUSED:
+    if asked.outcome == audit_record.REFUSED:
         await record_refusal(control, asked)
     else:
         await record_now(control.store, asked)
@@ -203,7 +202,9 @@ async def record_undone(control: Audits, asked: Deed) -> None:
 async def record_refusal(control: Audits, asked: Deed) -> None:
     """Record that somebody was refused, or count it where that has happened too often."""
     if control._floods.admits(f"{asked.by} {asked.address}".strip()):
-        await record_now(control.store, msgspec.structs.replace(asked, outcome=record.REFUSED))
+        await record_now(
+            control.store, msgspec.structs.replace(asked, outcome=audit_record.REFUSED)
+        )
     await record_counted(control)
 
 
@@ -233,7 +234,7 @@ def summed_up(floods: Flood, door: str, *, all_of_them: bool = False) -> list[De
             action="more refused",
             door=door,
             address=counted.source,
-            outcome=record.REFUSED,
+            outcome=audit_record.REFUSED,
             why="too_many_to_record",
             about={"count": counted.more, "since": counted.since, "until": counted.until},
         )

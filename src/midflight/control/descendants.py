@@ -10,15 +10,14 @@ from msgspec.structs import replace
 
 from midflight.control.ack import Ack
 from midflight.errors import JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide
-from midflight.kernel.machine import State
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.preview import NOT_AT_HAND, Offer, preview
-from midflight.kernel.reach import Below, waits_for_step
-from midflight.kernel.record import Event, Request
-from midflight.kernel.state import Attempt, RunState
-from midflight.kernel.thread import ThreadState
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.preview import NOT_AT_HAND, Below, Offer, preview, waits_for_step
+from midflight.journal.record import Event, Request
+from midflight.journal.requests import Known, decide
+from midflight.journal.state import Attempt, RunState
+from midflight.journal.threads.thread import ThreadState
+from midflight.journal.transition_table import State
 from midflight.stores.lookup import Journals, run_state
 from midflight.stores.protocol import Draft, View, Widen
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from midflight.kernel.phases import Phase
-from midflight.kernel.state import RunState
-from midflight.kernel.timing import CLAIM_S, needs_driver, undriven_since
+from midflight.journal.phases import Phase
+from midflight.journal.state import CLAIM_S, RunState, needs_driver, undriven_since
 from midflight.stores.protocol import Row, Store
 
 

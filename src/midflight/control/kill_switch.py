@@ -6,7 +6,7 @@ from midflight.control.any_control import scope_of
 from midflight.control.audit_trail import wrote_record
 from midflight.control.recorder import Recorder
 from midflight.errors import InvalidRequest
-from midflight.kernel.record import Actor
+from midflight.journal.record import Actor
 from midflight.runtime.threads.succession import look_after
 from midflight.stores.protocol import Killing
 

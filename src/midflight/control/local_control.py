@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from typing_extensions import override
 
 from midflight.agents import Agent
-from midflight.control import deliveries
+from midflight.control import ack
 from midflight.control.ack import Ack
 from midflight.control.any_control import AnyControl, cursors_of
 from midflight.control.asides import Asides
@@ -29,18 +30,16 @@ from midflight.control.starts import Starts
 from midflight.control.todos import TodoOffer, Todos
 from midflight.control.transcript import Line, lines_of
 from midflight.control.verbs import VERBS
-from midflight.engines.base import Engine, NoEngine
-from midflight.engines.crew import DRAIN_S
-from midflight.engines.leaving import LEAVING
-from midflight.engines.local import LocalEngine
+from midflight.engines.driver_pool import DRAIN_S
+from midflight.engines.local_engine import Engine, LocalEngine, NoEngine
+from midflight.engines.shutdown import LEAVING
 from midflight.errors import InvalidRequest, NoSuchRequest
 from midflight.inputs import Ids, new_id
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.decide import Switch
-from midflight.kernel.record import Actor
-from midflight.kernel.state import Delivery, RunState
-from midflight.overriding import override
+from midflight.journal import events as e
+from midflight.journal.record import Actor
+from midflight.journal.requests import Switch
+from midflight.journal.state import Delivery, RunState
+from midflight.journal.threads import thread as t
 from midflight.stores.factory import open_store
 from midflight.stores.lookup import end_of, result_of
 from midflight.stores.protocol import THREAD_PREFIX, LiveWatch, Row, Store, Watch
@@ -117,7 +116,7 @@ class Control(AnyControl):
     async def applied(self, accepted: Ack) -> Delivery:
         """Wait until a verb was applied or superseded; a message until it was read or put off."""
         if accepted.run.startswith(THREAD_PREFIX):
-            return await deliveries.settled(self.store, accepted.run, accepted.position)
+            return await ack.settled(self.store, accepted.run, accepted.position)
 
         def settled(state: RunState) -> bool:
             if accepted.position not in state.deliveries:

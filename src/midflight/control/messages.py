@@ -18,15 +18,15 @@ from midflight.control.overrulings import Overruling
 from midflight.control.recorder import Recorder, bring_along
 from midflight.conversation import new_course, stop_word
 from midflight.errors import JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel import front
-from midflight.kernel import thread as t
-from midflight.kernel.machine import TRANSITIONS
-from midflight.kernel.phases import LIVE, Cause
-from midflight.kernel.preview import preview
-from midflight.kernel.record import Actor, Request
-from midflight.kernel.state import RunState
-from midflight.kernel.status import doing, read_by, status
+from midflight.journal import events as e
+from midflight.journal.phases import LIVE, Cause
+from midflight.journal.preview import preview
+from midflight.journal.record import Actor, Request
+from midflight.journal.state import RunState
+from midflight.journal.status import doing, read_by, status
+from midflight.journal.threads import front
+from midflight.journal.threads import thread as t
+from midflight.journal.transition_table import TRANSITIONS
 from midflight.runtime.threads.succession import finder
 from midflight.stores.codec import check_readable
 from midflight.stores.protocol import THREAD_PREFIX, Query, View

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from midflight.control.descendants import cover
 from midflight.errors import InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel import front
-from midflight.kernel.decide import refuse_if_stopped
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Actor, Request
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.record import Actor, Request
+from midflight.journal.requests import refuse_if_stopped
+from midflight.journal.state import RunState
+from midflight.journal.threads import front
+from midflight.journal.threads.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
 from midflight.runtime.threads.succession import finder
 from midflight.stores.protocol import View
 

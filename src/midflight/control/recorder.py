@@ -10,16 +10,16 @@ import msgspec
 from midflight.control.ack import Ack
 from midflight.control.audit_trail import asked_for, submitting
 from midflight.control.descendants import cover, says
-from midflight.engines.base import Engine
+from midflight.engines.local_engine import Engine
 from midflight.errors import JournalNotFound
 from midflight.inputs import Ids
-from midflight.kernel import events as e
-from midflight.kernel import front
-from midflight.kernel import thread as t
-from midflight.kernel.decide import Known, decide
-from midflight.kernel.fold import fold
-from midflight.kernel.record import Recorded, Request
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.fold import fold
+from midflight.journal.record import Recorded, Request
+from midflight.journal.requests import Known, decide
+from midflight.journal.state import RunState
+from midflight.journal.threads import front
+from midflight.journal.threads import thread as t
 from midflight.runtime.threads.succession import (
     begun_in,
     drafted,

@@ -12,10 +12,10 @@ from midflight.control.ack import Ack
 from midflight.control.recorder import Recorder
 from midflight.control.todos import Todos
 from midflight.errors import JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel.decide import check_reach
-from midflight.kernel.phases import Cause
-from midflight.kernel.record import Actor, Request
+from midflight.journal import events as e
+from midflight.journal.phases import Cause
+from midflight.journal.record import Actor, Request
+from midflight.journal.requests import check_reach
 from midflight.schemas import check_answer, plain_data
 from midflight.stores.lookup import question_at, run_state
 

@@ -10,12 +10,12 @@ from midflight.control.ack import Ack
 from midflight.control.descendants import cover, runs_below
 from midflight.control.overrulings import Overruling
 from midflight.control.recorder import Recorder, bring_along
-from midflight.kernel import events as e
-from midflight.kernel import front
-from midflight.kernel import thread as t
-from midflight.kernel.preview import preview
-from midflight.kernel.record import Actor
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.preview import preview
+from midflight.journal.record import Actor
+from midflight.journal.state import RunState
+from midflight.journal.threads import front
+from midflight.journal.threads import thread as t
 from midflight.runtime.threads.succession import finder
 from midflight.stores.protocol import View
 

@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midflight.kernel import thread as t
-from midflight.kernel.events import MessagesTaken
-from midflight.kernel.record import Recorded
+from midflight.journal.events import MessagesTaken
+from midflight.journal.record import Recorded
+from midflight.journal.threads import thread as t
 
 
 class Line(Struct, frozen=True):

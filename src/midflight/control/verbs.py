@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypedDict
 
 from msgspec import Struct
 
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor, Limits
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor, Limits
 from midflight.schemas import check_switch
 
 Target = Literal["agent", "run", "thread", "run or thread", "scope"]

@@ -15,8 +15,7 @@ from midflight.agents import Agent, agent
 from midflight.conversation import BACKGROUND, Choice, Message, TriageView, rule_triage
 from midflight.demo.analyst_tools import TO, AnalystTools, Recipients
 from midflight.demo.changes import Tasks, Written
-from midflight.demo.figures import Overview, Revenue, Scored
-from midflight.demo.memo import composed
+from midflight.demo.memo import Overview, Revenue, Scored, composed
 from midflight.demo.wishes import (
     Heard,
     Question,
@@ -29,7 +28,7 @@ from midflight.demo.wishes import (
     understood,
 )
 from midflight.errors import StepFailed
-from midflight.kernel.record import Limits
+from midflight.journal.record import Limits
 from midflight.run import Child, Redirected, Run
 
 NAME: Final = "analyst"

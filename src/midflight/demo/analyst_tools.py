@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import anyio
+from typing_extensions import override
 
 from midflight.demo import memo
 from midflight.demo.changes import FileChanges, TaskChanges, Tasks, Written, digest, replace, run_of
-from midflight.demo.figures import Books, Overview, Revenue, Scored
+from midflight.demo.memo import Books, Overview, Revenue, Scored
 from midflight.demo.wishes import Question, Scope, counted
-from midflight.models.base import CHARACTERS_PER_TOKEN
-from midflight.overriding import override
+from midflight.models.model import CHARACTERS_PER_TOKEN
 from midflight.tools.declaration import Done, NotDone, Tool, ToolRefused, tool
 from midflight.tools.options import EffectRecord
 from midflight.tools.progress import emit, spend

@@ -15,10 +15,10 @@ from midflight.client import Client
 from midflight.demo.analyst import BRIEF, NAME, analyst
 from midflight.demo.analyst_tools import HOLD_S, TO, AnalystTools
 from midflight.errors import InvalidRequest
-from midflight.kernel.phases import ENDS
-from midflight.kernel.record import Actor, Limits
-from midflight.models.base import Model
-from midflight.models.opening import open_model
+from midflight.journal.phases import ENDS
+from midflight.journal.record import Actor, Limits
+from midflight.models.model import Model
+from midflight.models.model_address import open_model
 from midflight.stores.protocol import Row
 
 MODELLED: Final = f"{NAME}-model"

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from midflight.demo.figures import Books
+from midflight.demo.memo import Books
 from midflight.demo.wishes import counted
 from midflight.tools.declaration import Done, NotDone
 from midflight.tools.options import EffectRecord

@@ -16,8 +16,8 @@ import anyio
 
 from midflight.errors import JournalNotFound, StoreError, StoreReplaced
 from midflight.inputs import Ids
-from midflight.kernel.decide import scopes
-from midflight.kernel.phases import Phase
+from midflight.journal.phases import Phase
+from midflight.journal.requests import scopes
 from midflight.runtime.host import Ensure
 from midflight.runtime.threads.succession import look_after
 from midflight.stores.protocol import PAGE, RUN_PREFIX, Row, Store

@@ -1,12 +1,10 @@
-"""Measures the cost of a durable step, and the growth of a long run on disk and at a resume.
-
-Each speed stands beside that of plain SQLite on the same disk just before and just after it: one
-row of 200 bytes a commit, every commit synced. The connections that a runtime writes by are asked
-whether they sync as well.
-"""
+"""Measures the cost of a durable step and the growth of a long run, and describes the machine."""
 
 from __future__ import annotations
 
+import os
+import platform
+import resource
 import sqlite3
 import statistics
 import time
@@ -18,9 +16,45 @@ from typing import Final
 import anyio.to_thread
 from msgspec import Struct
 
-from midflight.kit import machine
 from midflight.kit.ledger import happened
 from midflight.kit.subject import Subject
+
+
+def described() -> str:
+    """Return the machine in a few words."""
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    first = f", run before other programs (nice {nice})" if nice < 0 else ""
+    system = f"{platform.system()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {system}{first}"
+
+
+class Load:
+    """Measures the share of the machine that others use; without it the figures say little."""
+
+    def __init__(self) -> None:
+        self.before = self.now()
+
+    @staticmethod
+    def now() -> tuple[float, float, float]:
+        """Return the seconds of all cores, of them busy, and of them busy for us."""
+        line = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]
+        ticks = [int(word) for word in line.split()[1:9]]
+        waiting = ticks[3] + ticks[4]
+        ours = 0.0
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+            used = resource.getrusage(who)
+            ours += used.ru_utime + used.ru_stime
+        per_s = os.sysconf("SC_CLK_TCK")
+        return sum(ticks) / per_s, (sum(ticks) - waiting) / per_s, ours
+
+    def of_others_pct(self, also_ours_s: float = 0.0) -> float:
+        """Return the share of all cores that was busy, but not for us or for ended children.
+
+        ``also_ours_s`` is the time that children have used that still run.
+        """
+        all_of_it, busy, ours = (b - a for a, b in zip(self.before, self.now(), strict=True))
+        return max(0.0, 100 * (busy - ours - also_ours_s) / all_of_it)
+
 
 ROUNDS: Final = 3
 STEPS_ALONE: Final = 200
@@ -84,7 +118,7 @@ async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
 
 async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
     await subject.ask("steps", runs, count, shape, within_s=LONG_S)  # fills its log
-    rates, raws, load = [], [], machine.Load()
+    rates, raws, load = [], [], Load()
     used, looped = subject.cpu_s(), subject.cpu_s(loop_only=True)
     for _ in range(ROUNDS):
         before = await anyio.to_thread.run_sync(raw_per_s, subject.folder)

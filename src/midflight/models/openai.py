@@ -13,11 +13,13 @@ from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
+from typing_extensions import override
 
 from midflight.errors import to_install
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.models.base import (
+from midflight.models.model import (
     CHARACTERS_PER_TOKEN,
+    ID_MAX,
     CallDelta,
     Count,
     Piece,
@@ -28,10 +30,9 @@ from midflight.models.base import (
     TextDelta,
     ToolCall,
     Turn,
+    WireNames,
     check_pairing,
 )
-from midflight.models.naming import ID_MAX, WireNames
-from midflight.models.prices import priced
 from midflight.models.wire import (
     BETWEEN_S,
     FIRST_TOKEN_S,
@@ -39,9 +40,9 @@ from midflight.models.wire import (
     Sdk,
     SdkStream,
     client_settings,
+    priced,
     usable,
 )
-from midflight.overriding import override
 
 try:
     import openai

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from midflight.errors import ModelRefused
 from midflight.inputs import counted_ids
-from midflight.models.base import (
+from midflight.models.model import (
     CHARACTERS_PER_TOKEN,
     CallDelta,
     Piece,

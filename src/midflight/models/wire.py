@@ -1,20 +1,18 @@
-"""One call over HTTP: bounds for its silence, and its failures as errors of ours.
-
-Both SDKs are told not to retry: a retry is a step of the run, on record. An error of theirs is
-replaced by one of ours and dropped, because it holds the request, and the request holds the key.
-"""
+"""One call over HTTP: bounds for its silence, its failures as errors of ours, and its price."""
 
 from __future__ import annotations
 
 import math
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final, Protocol
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midflight.errors import (
     DOTS,
@@ -25,6 +23,7 @@ from midflight.errors import (
     ModelUnavailable,
 )
 from midflight.inputs import Clock, wall_clock
+from midflight.models.model import Spent
 
 FIRST_TOKEN_S: Final = 120.0  # a model that thinks says nothing for long
 BETWEEN_S: Final = 120.0
@@ -241,3 +240,33 @@ def _in_body(error: Exception, *path: str) -> str:
 
 def _wrapping(body: Any) -> Iterable[str]:
     return ("error",) if isinstance(body, dict) and isinstance(body.get("error"), dict) else ()
+
+
+def priced(spent: Spent, *, url: str, at: float) -> Spent:
+    """Return the usage with its price, if the server at ``url`` is known to sell that model."""
+    return spent if spent.estimated else replace(spent, usd=_usd(spent, url, at))
+
+
+def _usd(spent: Spent, url: str, at: float) -> float | None:
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return None
+    try:
+        usage = Usage(
+            input_tokens=spent.input_tokens,
+            cache_read_tokens=spent.cached_tokens,
+            cache_write_tokens=spent.cache_write_tokens,
+            output_tokens=spent.output_tokens,
+        )
+        found = calc_price(
+            usage,
+            spent.model,
+            provider_api_url=url,
+            genai_request_timestamp=datetime.fromtimestamp(at, UTC),
+        )
+    except (LookupError, ValueError):  # not on the list, or figures that cannot be right
+        return None
+    return (
+        float(found.total_price) or None
+    )  # the list has models without a price: they cost 0 there

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import Said
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.record import NULL, Event
+from midflight.journal.state import RunState
+from midflight.journal.threads.thread import Said
 from midflight.run import Stopped
 from midflight.runtime import foreign, values
 from midflight.runtime.children import await_all, await_turn

@@ -18,16 +18,16 @@ from msgspec import Raw
 
 from midflight.agents import Agent
 from midflight.errors import JournalNotFound, Refused, StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide, scopes
-from midflight.kernel.facts import claim, record
-from midflight.kernel.fold import advance
-from midflight.kernel.limits import allotment, at_cap, committed
-from midflight.kernel.phases import ENDS, Mode, Phase
-from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Actor, Limits, Usage
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import Said
+from midflight.journal import events as e
+from midflight.journal.facts import claim, record
+from midflight.journal.fold import advance
+from midflight.journal.limits import allotment, at_cap, committed
+from midflight.journal.phases import ENDS, Mode, Phase
+from midflight.journal.receipt import receipt
+from midflight.journal.record import Actor, Limits, Usage
+from midflight.journal.requests import Known, decide, scopes
+from midflight.journal.state import RunState
+from midflight.journal.threads.thread import Said
 from midflight.run import ChildOutcome
 from midflight.runtime import values
 from midflight.runtime.foreign import text

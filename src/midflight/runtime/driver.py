@@ -14,9 +14,9 @@ from typing import Final
 import anyio
 
 from midflight.errors import SourceGone
-from midflight.kernel import events as e
-from midflight.kernel.phases import ENDS, Cause, Phase
-from midflight.kernel.record import Recorded
+from midflight.journal import events as e
+from midflight.journal.phases import ENDS, Cause, Phase
+from midflight.journal.record import Recorded
 from midflight.run import Signal
 from midflight.runtime import children, transitions
 from midflight.runtime.cancellation import cancel

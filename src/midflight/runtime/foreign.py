@@ -25,7 +25,7 @@ import anyio
 import msgspec
 from msgspec import Raw
 
-from midflight.kernel.record import NULL, Fact, Usage
+from midflight.journal.record import NULL, Fact, Usage
 from midflight.plain import HALVES
 from midflight.tools.secret import hide
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from midflight.kernel.phases import Effect
-from midflight.kernel.record import Usage
+from midflight.journal.phases import Effect
+from midflight.journal.record import Usage
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.steps.tool_call import Call
 from midflight.tools.declaration import Tool

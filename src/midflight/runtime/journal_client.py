@@ -17,8 +17,8 @@ from typing import Final, TypeVar
 import anyio
 
 from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
-from midflight.kernel.machine import State
-from midflight.kernel.record import Recorded
+from midflight.journal.record import Recorded
+from midflight.journal.transition_table import State
 from midflight.stores.journal_clock import JournalClock
 from midflight.stores.protocol import PAGE, Append, Committed, Query, Row, Store, Submit, Watch
 from midflight.stores.watch.voices import Voices

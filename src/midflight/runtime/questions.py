@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Raw
 
 from midflight.errors import DOTS
-from midflight.kernel import events as e
-from midflight.kernel.decide import HANDED_OVER, WITHDRAWN
-from midflight.kernel.events import AttemptStarted
-from midflight.kernel.phases import Cause
-from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.events import AttemptStarted
+from midflight.journal.phases import Cause
+from midflight.journal.record import NULL, Event
+from midflight.journal.requests import HANDED_OVER, WITHDRAWN
+from midflight.journal.state import RunState
 from midflight.runtime import values
 from midflight.runtime.in_flight import InFlight
 from midflight.runtime.replay.step_records import Answered

@@ -17,9 +17,9 @@ from midflight.agents import Agent
 from midflight.conversation import Message, Spoken
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.guards import Guard
-from midflight.kernel import events as e
-from midflight.kernel.limits import validate
-from midflight.kernel.record import Limits
+from midflight.journal import events as e
+from midflight.journal.limits import validate
+from midflight.journal.record import Limits
 from midflight.run import Answer, ApprovalAnswer, Child, Signal
 from midflight.run import Step as Named
 from midflight.runtime import children, values

@@ -10,12 +10,12 @@ from typing import Final
 
 import anyio
 
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide, scopes
-from midflight.kernel.phases import ENDS, Phase
-from midflight.kernel.record import Actor, Event
-from midflight.kernel.state import Attempt, RunState
-from midflight.kernel.thread import FrontChanged, ThreadState
+from midflight.journal import events as e
+from midflight.journal.phases import ENDS, Phase
+from midflight.journal.record import Actor, Event
+from midflight.journal.requests import Known, decide, scopes
+from midflight.journal.state import Attempt, RunState
+from midflight.journal.threads.thread import FrontChanged, ThreadState
 from midflight.runtime import values
 from midflight.runtime.host import Host
 from midflight.runtime.questions import attempt_in_words, choice_of

@@ -18,13 +18,13 @@ from msgspec import Raw
 
 from midflight.errors import JournalConflict, NotReadable, PayloadTooLarge
 from midflight.inputs import Ids, steady
-from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide
-from midflight.kernel.facts import record
-from midflight.kernel.fold import BULK, advance
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Event, Fact, Recorded
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.facts import record
+from midflight.journal.fold import BULK, advance
+from midflight.journal.phases import Phase
+from midflight.journal.record import Event, Fact, Recorded
+from midflight.journal.requests import Known, decide
+from midflight.journal.state import RunState
 from midflight.runtime import values
 from midflight.runtime.foreign import mended
 from midflight.runtime.journal_client import NOTHING, JournalClient

@@ -16,7 +16,7 @@ from msgspec import Raw
 from midflight.agents import Agent
 from midflight.errors import SourceGone
 from midflight.inputs import Clock, Ids
-from midflight.kernel.state import RunState
+from midflight.journal.state import RunState
 from midflight.run import Redirected, Signal
 from midflight.runtime import values
 from midflight.runtime.foreign import being_ended, ends_us, tamed, traceback_of

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from midflight.kernel.phases import Phase
-from midflight.kernel.state import RunState
+from midflight.journal.phases import Phase
+from midflight.journal.state import RunState
 from midflight.run import Redirected, Signal, Stopped
 from midflight.runtime.in_flight import InFlight, OpenStep, Waiting
 from midflight.runtime.run_journal import RunJournal

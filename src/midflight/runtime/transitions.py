@@ -11,13 +11,13 @@ from typing import Final
 from msgspec import Raw
 
 from midflight.errors import SourceGone
-from midflight.kernel import events as e
-from midflight.kernel.decide import WITHDRAWN
-from midflight.kernel.diff import one_line
-from midflight.kernel.identities import RETRY, SETTLE
-from midflight.kernel.phases import ENDS, Cause, Mode, Phase
-from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.identities import RETRY, SETTLE
+from midflight.journal.phases import ENDS, Cause, Mode, Phase
+from midflight.journal.record import NULL, Event
+from midflight.journal.requests import WITHDRAWN
+from midflight.journal.state import RunState
+from midflight.journal.status import one_line
 from midflight.run import Evicted, Redirected, Signal, Stopped
 from midflight.runtime import foreign, values
 from midflight.runtime.replay import code_change

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from midflight.errors import InvalidRequest, NotPlainData, PayloadTooLarge
-from midflight.kernel.record import NULL
+from midflight.journal.record import NULL
 from midflight.plain import HALVES, NotPlain, encoded
 from midflight.runtime.foreign import text
 from midflight.stores.codec import BLOB_MAX

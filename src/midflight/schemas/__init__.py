@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from midflight.errors import InvalidRequest
 from midflight.plain import NotPlain, check
-from midflight.schemas.evaluating import WORK_ASIDE_MAX as WORK_ASIDE_MAX
-from midflight.schemas.evaluating import WORK_MAX as WORK_MAX
-from midflight.schemas.evaluating import TooMuchWork as TooMuchWork
-from midflight.schemas.evaluating import first_misfit
-from midflight.schemas.rules import check_rules, has_patterns
+from midflight.schemas.evaluation import WORK_ASIDE_MAX as WORK_ASIDE_MAX
+from midflight.schemas.evaluation import WORK_MAX as WORK_MAX
+from midflight.schemas.evaluation import TooMuchWork as TooMuchWork
+from midflight.schemas.evaluation import first_misfit
+from midflight.schemas.schema_rules import check_rules, has_patterns
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -66,7 +66,7 @@ async def check_answer(payload: Any, schema: Any) -> None:
         ) from None
     where, why = (error.json_path, error.message) if error is not None else ("", "")
     if error is None and has_patterns(schema):
-        from midflight.schemas.apart import misfit_apart
+        from midflight.schemas.sandbox import misfit_apart
 
         found = await misfit_apart(payload, schema)
         where, why = (found.where, found.why) if found is not None else ("", "")

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from midflight.inputs import Clock
-from midflight.kernel.record import Recorded
+from midflight.journal.record import Recorded
 from midflight.stores.journal_clock import ClockStep, JournalClock
 from midflight.stores.protocol import Row
 

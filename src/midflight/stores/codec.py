@@ -22,8 +22,8 @@ from midflight.errors import (
     NotReadable,
     PayloadTooLarge,
 )
-from midflight.kernel.catalogue import EVENTS
-from midflight.kernel.record import Blob, Event, Recorded, Request, Unknown
+from midflight.journal.event_types import EVENTS
+from midflight.journal.record import Blob, Event, Recorded, Request, Unknown
 
 INLINE_MAX: Final = 64 * 1024  # larger results go to the blobs table, once per content
 EVENT_MAX: Final = 1024 * 1024  # what else an event carries: a brief, a question, a scrap of text

@@ -15,16 +15,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midflight.audit.record import DONE, NOTHING, Deed
+from midflight.audit.audit_record import DONE, NOTHING, Deed
 from midflight.errors import JournalConflict, JournalNotFound
-from midflight.kernel.decide import Switch
-from midflight.kernel.events import Killed
-from midflight.kernel.facts import kill
-from midflight.kernel.fold import advance
-from midflight.kernel.machine import State, check
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Recorded
-from midflight.kernel.state import RunState
+from midflight.journal.events import Killed
+from midflight.journal.facts import kill
+from midflight.journal.fold import advance
+from midflight.journal.phases import Phase
+from midflight.journal.record import Recorded
+from midflight.journal.requests import Switch
+from midflight.journal.state import RunState
+from midflight.journal.transition_table import State, check
 from midflight.stores.codec import encode
 from midflight.stores.protocol import Append, Entry, Killing, Purged, Row, Submit, View, Widen
 

@@ -7,12 +7,12 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
 
 from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
-from midflight.kernel.events import QuestionOpened, RunFinished
-from midflight.kernel.fold import advance, fold
-from midflight.kernel.machine import State
-from midflight.kernel.record import Recorded
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import ThreadState
+from midflight.journal.events import QuestionOpened, RunFinished
+from midflight.journal.fold import advance, fold
+from midflight.journal.record import Recorded
+from midflight.journal.state import RunState
+from midflight.journal.threads.thread import ThreadState
+from midflight.journal.transition_table import State
 from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
 
 ON_QUESTION: Final = ("wait", "raise")

@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Self
 
+from midflight.audit.audit_record import Deed, body_of, deed
 from midflight.audit.chain import Head, Link, linked
-from midflight.audit.record import Deed, body_of, deed
 from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, new_id, steady, wall_clock
-from midflight.kernel.decide import Switch, require_operator, scopes
-from midflight.kernel.events import Killed
-from midflight.kernel.facts import check_driver_name
-from midflight.kernel.fold import fold
-from midflight.kernel.machine import State
-from midflight.kernel.phases import ENDS
-from midflight.kernel.record import Actor, Recorded
-from midflight.kernel.state import RunState
+from midflight.journal.events import Killed
+from midflight.journal.facts import check_driver_name
+from midflight.journal.fold import fold
+from midflight.journal.phases import ENDS
+from midflight.journal.record import Actor, Recorded
+from midflight.journal.requests import Switch, require_operator, scopes
+from midflight.journal.state import RunState
+from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.codec import decode
 from midflight.stores.commit import (

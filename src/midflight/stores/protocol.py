@@ -18,15 +18,15 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from midflight.audit.audit_record import Deed
 from midflight.audit.chain import Head, Link
-from midflight.audit.record import Deed
 from midflight.errors import InvalidRequest, StoreUnavailable
-from midflight.kernel.decide import Switch
-from midflight.kernel.machine import State
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor, Event, Recorded
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import ThreadState
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor, Event, Recorded
+from midflight.journal.requests import Switch
+from midflight.journal.state import RunState
+from midflight.journal.threads.thread import ThreadState
+from midflight.journal.transition_table import State
 from midflight.stores.journal_clock import JournalClock
 from midflight.stores.watch.movements import Movements
 from midflight.stores.watch.voices import LiveCall, Voices

@@ -9,7 +9,7 @@
 from midflight.errors import to_install
 
 try:
-    from midflight.telemetry.following import tracing
+    from midflight.telemetry.spans import tracing
 except ImportError as missing:
     if not (missing.name or "").startswith("opentelemetry"):
         raise

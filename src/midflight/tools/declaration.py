@@ -17,8 +17,8 @@ from msgspec import Struct
 from typing_extensions import ParamSpec, TypeVar
 
 from midflight.errors import InvalidTool
-from midflight.kernel.phases import Effect
-from midflight.kernel.record import Usage
+from midflight.journal.phases import Effect
+from midflight.journal.record import Usage
 from midflight.tools.names import alike, name_of, unwrapped
 from midflight.tools.options import (
     NO_RETRY,

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
+from typing_extensions import override
 
-from midflight.overriding import override
 from midflight.tools.declaration import (
     ChangedSince,
     Done,
@@ -30,10 +30,10 @@ from midflight.tools.declaration import (
     Unclear,
     tool,
 )
-from midflight.tools.folder import Content, Folder, refuse, version_of
+from midflight.tools.folders.file_reader import Reading
+from midflight.tools.folders.file_replacement import Kept, Replacer
+from midflight.tools.folders.folder import Content, Folder, refuse, version_of
 from midflight.tools.options import EffectRecord
-from midflight.tools.reading import Reading
-from midflight.tools.replacing import Kept, Replacer
 
 FILE_BYTES_MAX: Final = 10_000_000
 WRITE_BYTES_MAX: Final = 500_000  # arguments are in the journal

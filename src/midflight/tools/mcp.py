@@ -32,9 +32,9 @@ import anyio.abc
 import anyio.to_thread
 import msgspec
 from msgspec import Struct
+from typing_extensions import override
 
 from midflight.errors import InvalidRequest, InvalidTool
-from midflight.overriding import override
 from midflight.schemas import check_schema
 from midflight.tools.declaration import Tool, ToolFailed, ToolRefused, tool
 from midflight.tools.mcp_link import (

@@ -15,8 +15,8 @@ from typing import Final
 import anyio
 
 from midflight.errors import InvalidTool, to_install
+from midflight.tools.processes.supervised import SUPERVISOR
 from midflight.tools.secret import Secret
-from midflight.tools.supervised import SUPERVISOR
 
 try:
     import httpx2

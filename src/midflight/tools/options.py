@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 from msgspec import Struct
 
 from midflight.errors import InvalidTool
-from midflight.kernel.phases import Effect
-from midflight.kernel.record import Usage
+from midflight.journal.phases import Effect
+from midflight.journal.record import Usage
 from midflight.plain import HALVES
 
 FIRST_RETRY_S: Final = 0.5  # before the second try, and twice as long before each one after it

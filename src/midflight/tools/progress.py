@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from midflight.errors import InvalidRequest
-from midflight.kernel.record import Usage
+from midflight.journal.record import Usage
 
 COUNTED_MAX: Final = 2**53  # what JSON counts exactly, everywhere
 _Decoder: Final = codecs.getincrementaldecoder("utf-8")

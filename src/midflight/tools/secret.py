@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from typing_extensions import override
+
 from midflight.errors import DOTS, InvalidRequest
-from midflight.overriding import override
 
 MARK: Final = "$secret"
 

@@ -10,8 +10,7 @@ import msgspec
 
 from midflight.errors import ProcessNotStarted
 from midflight.tools.declaration import Tool, ToolRefused, tool
-from midflight.tools.output import OnOutput
-from midflight.tools.process import END_GRACE_S, run_process
+from midflight.tools.processes.process import END_GRACE_S, OnOutput, run_process
 
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 """What a command sees of our environment unless it is given more: nothing that holds a secret."""

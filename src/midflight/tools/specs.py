@@ -1,8 +1,4 @@
-"""Descriptions of tools for a language model, and checks of the arguments that it sends.
-
-A name, a description and a JSON Schema, from the function's signature and docstring; or as the tool
-gives them itself. A parameter says more of itself with ``Annotated[str, Meta(description="…")]``.
-"""
+"""Descriptions of tools for a language model, and checks of the arguments that it sends."""
 
 from __future__ import annotations
 
@@ -24,6 +20,7 @@ from midflight.tools.secret import refuse_forged
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
+
 
 NAME_MAX: Final = 64  # what the providers take
 UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -170,3 +167,24 @@ def _schema(kind: type[Struct]) -> dict[str, Any]:
     (_, components) = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     schema = {key: part for key, part in components.pop("Arguments").items() if key != "title"}
     return schema | ({"$defs": components} if components else {})
+
+
+def fitting(tool: Tool, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments as the function takes them, checked by its types where it has some.
+
+    Raises ``TypeError`` or ``InvalidRequest`` for arguments that the function does not take.
+    """
+    args, kwargs = tuple(given["args"]), given["kwargs"]
+    key = {"idempotency_key": ""} if tool.wants_key else {}
+    signature = inspect.signature(tool.function)
+    bound = signature.bind(*args, **kwargs | key).arguments
+    named = {name: bound[name] for name in bound if name not in key} if args else kwargs
+    any_name = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    try:
+        spec(tool)
+        encoded = msgspec.json.encode(named).decode()
+    except (InvalidTool, TypeError, NameError, msgspec.MsgspecError):
+        return args, kwargs  # of a kind that no schema describes
+    if any_name and (args or tool.schema is None):
+        return args, kwargs
+    return (args, kwargs) if args else ((), parse(tool, encoded))

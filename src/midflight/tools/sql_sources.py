@@ -19,7 +19,7 @@ from midflight import store_files
 from midflight.errors import InvalidTool, ProcessNotStarted, to_install
 from midflight.tools import sql_child
 from midflight.tools.declaration import ToolFailed, ToolRefused
-from midflight.tools.process import run_process
+from midflight.tools.processes.process import run_process
 from midflight.tools.shell import PASSED_ON
 from midflight.tools.sql_child import Found, Kept
 

@@ -6,8 +6,7 @@ tells what has changed from one to the next. No server is needed for any of it.
 
 from midflight.view.data import WORDS, RunSheet, Sheet, StepSheet, ThreadSheet
 from midflight.view.patch import patch
-from midflight.view.run_book import RunBook
-from midflight.view.thread_book import ThreadBook
+from midflight.view.run_book import RunBook, ThreadBook
 
 __all__ = [
     "WORDS",

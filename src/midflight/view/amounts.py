@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midflight.kernel.limits import WARN_AT, Meter
-from midflight.kernel.state import Spent
+from midflight.journal.limits import WARN_AT, Meter
+from midflight.journal.state import Spent
 from midflight.view.data import RunSheet
 
 WORTH_SAYING: Final = 0.5  # of caps that are hardly used, which is fuller changes all the time

@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.kernel.decide import ASIDE, HANDED_OVER
-from midflight.kernel.phases import ENDS, Cause, Phase
-from midflight.kernel.preview import Offer
+from midflight.journal.phases import ENDS, Cause, Phase
+from midflight.journal.preview import Offer
+from midflight.journal.requests import ASIDE, HANDED_OVER
 from midflight.view.amounts import cap_words
-from midflight.view.cap_proposals import CAP
 from midflight.view.data import Asked, RunSheet
+from midflight.view.proposals import CAP
 
 PHASE_WORDS: Final = {
     Phase.QUEUED: "Queued",

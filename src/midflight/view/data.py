@@ -15,12 +15,12 @@ from msgspec import Raw, Struct
 
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
-from midflight.kernel.limits import Meter
-from midflight.kernel.phases import Cause, Effect, Mode, Phase
-from midflight.kernel.preview import Offer
-from midflight.kernel.receipt import Receipt
-from midflight.kernel.record import Limits
-from midflight.kernel.state import Spent
+from midflight.journal.limits import Meter
+from midflight.journal.phases import Cause, Effect, Mode, Phase
+from midflight.journal.preview import Offer
+from midflight.journal.receipt import Receipt
+from midflight.journal.record import Limits
+from midflight.journal.state import Spent
 from midflight.stores.protocol import Row
 
 

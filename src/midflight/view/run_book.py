@@ -1,27 +1,37 @@
-"""The sheet of a run, folded from its records one by one."""
+"""Views of a run and of a thread, folded from their records one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import structs
 
-from midflight.kernel import events as e
-from midflight.kernel.fold import SIGNS_OF_LIFE, advance
-from midflight.kernel.phases import ENDS, Phase
-from midflight.kernel.receipt import Receipt
-from midflight.kernel.record import Event, Recorded
-from midflight.kernel.state import RunState
-from midflight.kernel.timing import needs_driver
+from midflight.control.todos import TodoOffer
+from midflight.control.transcript import Line, Lines
+from midflight.journal import events as e
+from midflight.journal.fold import SIGNS_OF_LIFE, advance
+from midflight.journal.phases import ENDS, Phase
+from midflight.journal.receipt import Receipt
+from midflight.journal.record import Event, Recorded
+from midflight.journal.state import RunState, needs_driver
+from midflight.journal.threads.thread import ThreadState
 from midflight.stores.protocol import Delta, Row
-from midflight.view.data import Asked, Background, Change, Mark, RunNews, RunSheet, StepSheet
-from midflight.view.forks import fork_from
-from midflight.view.marks import mark_of
-from midflight.view.run_fields import accounted, asked, viewed
-from midflight.view.step_list import Steps
+from midflight.view.data import (
+    Asked,
+    Background,
+    Change,
+    Mark,
+    RunNews,
+    RunSheet,
+    StepSheet,
+    ThreadSheet,
+)
+from midflight.view.exact_text import short, summary
+from midflight.view.proposals import fork_from
+from midflight.view.run_fields import accounted, asked, unread, viewed
+from midflight.view.step_list import Steps, mark_of
 from midflight.view.step_status import without_driver
-from midflight.view.summaries import short, summary
 
 POINTS_MAX: Final = 200  # of the curve of spending; a screen is not much wider
 RESULT_WIDTH: Final = 400
@@ -230,3 +240,37 @@ def _now(child: Background, row: Row | None) -> Background:
     return structs.replace(
         child, title=title, phase=row.phase, ended_at=ended, status=f"{row.phase}, {steps}"
     )
+
+
+class ThreadBook:
+    """Takes the records of one thread, in order, and gives its sheet."""
+
+    def __init__(self, journal: str) -> None:
+        self.state = ThreadState(journal)
+        self._lines = Lines()
+
+    def take(self, record: Recorded) -> None:
+        """Fold one more record."""
+        advance(self.state, record)
+        self._lines.take(record)
+
+    def line(self, position: int) -> Line | None:
+        """Return the line that a reader sees for the record at a position, if there is one."""
+        return self._lines.at(position)
+
+    def sheet(self, rows: Iterable[Row] = (), todos: Iterable[TodoOffer] = ()) -> ThreadSheet:
+        """Make the sheet of the thread as it stands; ``rows`` and ``todos`` need other journals."""
+        state = self.state
+        return ThreadSheet(
+            thread=state.journal,
+            head=state.head,
+            title=state.title,
+            front=state.front,
+            hosted=state.host is not None,
+            created_at=state.created_at,
+            updated_at=state.at,
+            lines=self._lines.all(),
+            todos=list(todos),
+            unread=unread(state),
+            runs=list(rows),
+        )

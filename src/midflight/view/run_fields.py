@@ -8,19 +8,17 @@ from typing import Any, Final
 import msgspec
 
 from midflight.control.descendants import offers
-from midflight.kernel.events import QuestionOpened
-from midflight.kernel.limits import meters
-from midflight.kernel.phases import Cause
-from midflight.kernel.preview import NOT_AT_HAND
-from midflight.kernel.reach import Below
-from midflight.kernel.receipt import receipt
-from midflight.kernel.record import NULL
-from midflight.kernel.state import Attempt, RunState, Spent
-from midflight.kernel.status import status, undoing
-from midflight.kernel.thread import ThreadState
-from midflight.kernel.timing import seconds_in_motion
-from midflight.view.cap_proposals import CAP, cap_in
+from midflight.journal.events import QuestionOpened
+from midflight.journal.limits import meters
+from midflight.journal.phases import Cause
+from midflight.journal.preview import NOT_AT_HAND, Below
+from midflight.journal.receipt import receipt
+from midflight.journal.record import NULL
+from midflight.journal.state import Attempt, RunState, Spent, seconds_in_motion
+from midflight.journal.status import status, undoing
+from midflight.journal.threads.thread import ThreadState
 from midflight.view.data import Asked, InFlight, UnreadMessage
+from midflight.view.proposals import CAP, cap_in
 from midflight.view.question_form import all_facts
 
 STEP_FAILED: Final = re.compile(r"^StepFailed: step (['\"]).*?\1 failed: ", re.DOTALL)

@@ -1,23 +1,70 @@
-"""The steps of a run, from its records: what was done, what is being done, what is still planned.
-
-A step that has settled is looked at again only when a record touches it, or when the run ends, is
-cancelled or comes back. So the cost of one more record does not grow with the steps before it.
-"""
+"""The steps of a run, from its records, and the marks on its timeline beside them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
-from midflight.kernel import events as e
-from midflight.kernel.identities import KEYED, RETRY, SETTLE, asking_step
-from midflight.kernel.machine import TRIAGE
-from midflight.kernel.phases import ENDS, Effect, Outcome, Phase
-from midflight.kernel.record import Event, Recorded
-from midflight.kernel.state import RunState
-from midflight.view.data import StepSheet
+from midflight.journal import events as e
+from midflight.journal.identities import KEYED, RETRY, SETTLE, asking_step
+from midflight.journal.phases import ENDS, Cause, Effect, Outcome, Phase
+from midflight.journal.record import Event, Recorded, Request
+from midflight.journal.state import RunState
+from midflight.journal.transition_table import TRIAGE
+from midflight.view.data import Mark, StepSheet
+from midflight.view.exact_text import short, summary
 from midflight.view.step_status import Entry, failed, sheet, stand_of_plan
-from midflight.view.summaries import summary
+
+HOLDS: Final = {Cause.CAP: "cap", Cause.PARKED: "parked", Cause.STALE: "changed"}
+LIFTED: Final = {Cause.PARKED: "Came back", Cause.DRAIN: "Its server is back"}
+
+
+def mark_of(record: Recorded, *, before: RunState) -> Mark | None:
+    """Return the mark of a record on the timeline, if any; ``before`` is the state before it."""
+    event = record.event
+    if isinstance(event, e.DriverClaimed) and not before.driver:
+        return None  # its last driver has left in good order
+    tell = _TOLD.get(type(event))
+    if tell is None:
+        return None
+    kind, text = tell(event)
+    return Mark(record.at, kind, short(text), event.who.by if isinstance(event, Request) else "")
+
+
+def _plain(kind: str, text: str) -> Callable[[Any], tuple[str, str]]:
+    return lambda _event: (kind, text)
+
+
+def _read(event: e.MessagesTaken) -> tuple[str, str]:
+    count = len(event.messages)
+    return "message", f"{count} message{'s' * (count != 1)} read" if count else "Messages read"
+
+
+_TOLD: Final[dict[type[Event], Callable[[Any], tuple[str, str]]]] = {
+    e.DriverClaimed: _plain("recovered", "Went on after its process was lost"),
+    e.PauseRequested: _plain("pause", "Pause"),
+    e.Paused: _plain("paused", "Paused"),
+    e.ResumeRequested: _plain("resume", "Resume"),
+    e.RedirectRequested: lambda event: ("redirect", event.text),
+    e.RedirectDelivered: lambda event: ("redirected", event.brief),
+    e.CancelRequested: lambda event: ("cancel", "Stop now" if event.now else "Cancel"),
+    e.HoldPlaced: lambda event: (HOLDS.get(event.cause, str(event.cause)), event.why),
+    e.HoldLifted: lambda event: (f"lifted {event.cause}", LIFTED.get(event.cause, "Goes on")),
+    e.LimitsRaised: _plain("limits", "Cap raised"),
+    e.QuestionOpened: lambda event: ("question", event.message),
+    e.QuestionAnswered: lambda event: ("answer", "Declined" if event.declined else "Answered"),
+    e.QuestionClosed: lambda event: ("closed", event.why),
+    e.MessagesTaken: _read,
+    e.NoticeGiven: lambda event: ("notice", event.text),
+    e.TakenOver: _plain("take over", "Taken over"),
+    e.HandedBack: lambda event: ("hand back", event.note or "Handed back"),
+    e.UndoRequested: _plain("undo", "Undo"),
+    e.Killed: _plain("kill", "Stopped by an operator"),
+    e.Recovered: _plain("recover", "Brought back"),
+    e.RunFinished: lambda event: ("end", event.outcome),
+}
+
 
 RESTING: Final = frozenset({"paused", "retrying"})  # begun, and goes on before what is planned
 SETTLED: Final = frozenset(

@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec import structs
 
-from midflight.kernel.identities import RETRY, SETTLE
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.state import NOT_SEEN, Attempt, RunState
+from midflight.journal.identities import RETRY, SETTLE
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.state import NOT_SEEN, Attempt, RunState
 from midflight.view.data import WORDS, StepSheet
-from midflight.view.summaries import short, stopped
+from midflight.view.exact_text import short, stopped
 
 HELD: Final = frozenset({Phase.PAUSING, Phase.PAUSED, Phase.WAITING})
 Stand = tuple[str, str]

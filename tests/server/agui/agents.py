@@ -8,8 +8,8 @@ import anyio
 
 from midflight.agents import Agent, agent
 from midflight.assistant import Profile, assistant
-from midflight.kernel.record import Limits
-from midflight.models.base import Prompt
+from midflight.journal.record import Limits
+from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call_all, say
 from midflight.run import Run
 from midflight.tools.declaration import tool

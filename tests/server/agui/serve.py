@@ -14,9 +14,9 @@ import uvicorn
 from fastapi import FastAPI, Request
 
 from midflight.control import local
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
-from midflight.server import agui
+from midflight.interfaces.agui import agui_router
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from server.agui.agents import AGENTS, LET_GO
 
 BOB = Actor(by="bob", channel="test")
@@ -31,7 +31,7 @@ def who(request: Request) -> Actor:
 async def serve(folder: Path, port: int) -> None:
     async with local(folder / "journals.db", *AGENTS, workdir=folder / "work") as control:
         app = FastAPI()
-        app.include_router(agui.router(control, AGENTS, who=who))
+        app.include_router(agui_router.router(control, AGENTS, who=who))
 
         @app.post("/test/let_go")
         async def let_go(given: dict[str, Any]) -> None:

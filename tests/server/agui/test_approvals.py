@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from midflight.errors import DOTS
+from midflight.interfaces.agui.agui_approvals import described, holds_dots, in_our_words
 from midflight.runtime.steps.preconditions import schema
-from midflight.server.agui_approvals import described, holds_dots, in_our_words
 
 
 def pay(*args: Any, names: tuple[str, ...] = (), **kwargs: Any) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from msgspec import Raw
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import DOTS
-from midflight.kernel.record import Actor
+from midflight.interfaces.agui.agui_calls import ARGUMENTS_MAX, shown_arguments
+from midflight.interfaces.agui.agui_input import read_input
+from midflight.interfaces.agui.agui_router import take_turn
+from midflight.interfaces.agui.agui_stream import Story
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.server.agui import take_turn
-from midflight.server.agui_calls import ARGUMENTS_MAX, shown_arguments
-from midflight.server.agui_input import read_input
-from midflight.server.agui_stream import Story
 from midflight.tools.declaration import tool
 from midflight.tools.secret import Secret
 from scenarios.conftest import Open

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from midflight.agents import Agent, agent
-from midflight.kernel.phases import Phase, Role
-from midflight.kernel.record import Actor
+from midflight.interfaces.http.access.quotas import Quotas
+from midflight.interfaces.http.live.event_stream import Pace
+from midflight.journal.phases import Phase, Role
+from midflight.journal.record import Actor
 from midflight.run import Run
-from midflight.server.quotas import Quotas
-from midflight.server.streaming import Pace
 from midflight.stores.protocol import Query
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit

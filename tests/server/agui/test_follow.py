@@ -10,12 +10,12 @@ import pytest
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor
-from midflight.server.agui import take_turn
-from midflight.server.agui_follow import Following
-from midflight.server.agui_input import read_input
-from midflight.server.streaming import Pace
+from midflight.interfaces.agui.agui_answer import Following
+from midflight.interfaces.agui.agui_input import read_input
+from midflight.interfaces.agui.agui_router import take_turn
+from midflight.interfaces.http.live.event_stream import Pace
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor
 from scenarios.conftest import Open
 from server.agui.agents import asker, plain
 from server.house import opened

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from midflight.control import Control
-from midflight.kernel.record import Actor
-from midflight.server.agui_history import asks_again, messages_of, notices, objection
-from midflight.server.agui_input import Input, read_input
+from midflight.interfaces.agui.agui_history import asks_again, messages_of, notices, objection
+from midflight.interfaces.agui.agui_input import Input, read_input
+from midflight.journal.record import Actor
 from midflight.stores.memory import MemoryStore
 from stores.runs import open_thread
 

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from journals.golden import FOLDER, read
 from kernel.histories import histories
 from kernel.journals import ANN, Run
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.phases import Effect, Outcome
-from midflight.kernel.record import Event, Recorded
-from midflight.server.agui_events import Narrator, is_ours
+from midflight.interfaces.agui.agui_events import Narrator, is_ours
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome
+from midflight.journal.record import Event, Recorded
+from midflight.journal.threads import thread as t
 from midflight.stores.protocol import Delta
 from server.agui.legal import Verifier
 

@@ -15,8 +15,8 @@ from ag_ui.core import (
     RunFinishedSuccessOutcome,
 )
 
-from midflight.server.agui_input import read_input
-from midflight.server.agui_old import old_endings
+from midflight.interfaces.agui.agui_input import read_input
+from midflight.interfaces.agui.agui_state import old_endings
 
 
 def endings(ending: Any, *, resumed: bool = False) -> list[tuple[str, Any]]:

@@ -10,12 +10,12 @@ from msgspec import Raw
 
 from midflight.control import Control
 from midflight.errors import DOTS, NotAllowed
-from midflight.kernel import events as e
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor
+from midflight.interfaces.agui.agui_input import Resume
+from midflight.interfaces.agui.agui_resume import Receipt, give, understand
+from midflight.journal import events as e
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor
 from midflight.runtime.steps.preconditions import schema
-from midflight.server.agui_input import Resume
-from midflight.server.agui_resume import Receipt, give, understand
 from midflight.stores.memory import MemoryStore
 from midflight.tools.declaration import tool
 from stores.runs import Driver, ask, running

@@ -11,16 +11,16 @@ from msgspec import Raw
 
 from kernel import journals as j
 from kernel.histories import histories
-from midflight.kernel import events as e
-from midflight.kernel.phases import Cause
-from midflight.schemas import check_answer, check_schema
-from midflight.server.agui_state import (
+from midflight.interfaces.agui.agui_state import (
     ending,
     is_at_rest,
     open_interrupts,
     patch,
     snapshot,
 )
+from midflight.journal import events as e
+from midflight.journal.phases import Cause
+from midflight.schemas import check_answer, check_schema
 
 
 def asked(run: j.Run) -> dict[int, e.QuestionOpened]:

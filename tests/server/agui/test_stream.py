@@ -9,19 +9,19 @@ import anyio
 import msgspec
 import pytest
 from ag_ui.core import UserMessage
+from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.kernel.events import AttemptStarted, RunFinished
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Actor, Recorded
-from midflight.kernel.thread import Said
-from midflight.overriding import override
+from midflight.interfaces.agui import agui_bounds
+from midflight.interfaces.agui.agui_input import read_input
+from midflight.interfaces.agui.agui_router import take_turn
+from midflight.interfaces.agui.agui_stream import STATE_S, Story, Turn
+from midflight.journal.events import AttemptStarted, RunFinished
+from midflight.journal.phases import Phase
+from midflight.journal.record import Actor, Recorded
+from midflight.journal.threads.thread import Said
 from midflight.run import Run
-from midflight.server import agui_bounds
-from midflight.server.agui import take_turn
-from midflight.server.agui_input import read_input
-from midflight.server.agui_stream import STATE_S, Story, Turn
 from midflight.stores.protocol import Delta
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open

@@ -14,7 +14,7 @@ import anyio
 
 from midflight import tool
 from midflight.assistant import Profile, assistant
-from midflight.models.base import Prompt, Turn
+from midflight.models.model import Prompt, Turn
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, say
 from midflight.tools.progress import emit
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Playwright, Request
+from typing_extensions import override
 
-from midflight.overriding import override
 from page.conftest import CHROMIUM, DESK, FLAGS, come_in
 from page.glass import Glass
 from page.theatre import Theatre

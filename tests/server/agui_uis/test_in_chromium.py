@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from midflight.cli.person import person
+from midflight.interfaces.cli.console import person
 from page.glass import Glass
 from server.agui_uis.cast import STORY
 from server.agui_uis.screen import Screen

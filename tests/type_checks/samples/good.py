@@ -18,7 +18,7 @@ from midflight import (
     agent,
     tool,
 )
-from midflight.kernel.record import Recorded
+from midflight.journal.record import Recorded
 
 
 @tool

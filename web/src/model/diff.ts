@@ -1,4 +1,4 @@
-/** What a person changed, by words: the same cut as kernel/diff.py makes, for one line on the page. */
+/** What a person changed, by words: the same cut as journal/status.py makes, for one line on the page. */
 export interface Piece { kind: "same" | "removed" | "added"; text: string }
 
 const CELLS_MAX = 250_000; // longer texts than any brief; then the whole is shown as replaced

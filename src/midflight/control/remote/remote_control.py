@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 
 from msgspec import Struct
 from msgspec.structs import asdict
+from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.control.ack import Ack, Turn
@@ -25,12 +26,11 @@ from midflight.control.transcript import Line
 from midflight.control.verbs import VERBS, Verb
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.kernel.decide import Switch
-from midflight.kernel.phases import Role
-from midflight.kernel.record import Actor, Limits, Recorded
-from midflight.kernel.state import Delivery, RunState
-from midflight.kernel.thread import Todo
-from midflight.overriding import override
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor, Limits, Recorded
+from midflight.journal.requests import Switch
+from midflight.journal.state import Delivery, RunState
+from midflight.journal.threads.thread import Todo
 from midflight.stores.protocol import THREAD_PREFIX, Delta, Killing
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again

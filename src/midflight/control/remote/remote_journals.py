@@ -11,10 +11,10 @@ from midflight.control.remote.link import Link
 from midflight.control.remote.remote_watch import AWAY_S, RemoteWatch
 from midflight.control.remote.wire_records import Stretch
 from midflight.errors import InvalidRequest, JournalNotFound
-from midflight.kernel.decide import Switch
-from midflight.kernel.fold import fold
-from midflight.kernel.machine import State
-from midflight.kernel.record import Recorded
+from midflight.journal.fold import fold
+from midflight.journal.record import Recorded
+from midflight.journal.requests import Switch
+from midflight.journal.transition_table import State
 from midflight.stores.protocol import PAGE, THREAD_PREFIX, Delta, Query, Row, empty_state
 
 ROWS_MAX: Final = 500  # a page of the index

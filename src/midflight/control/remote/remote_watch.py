@@ -20,7 +20,7 @@ from midflight.control.remote.link import LATER, Link, Waits
 from midflight.control.remote.refusals import error_of, told
 from midflight.control.remote.wire_records import Wired
 from midflight.errors import ServerAway
-from midflight.kernel.record import Recorded
+from midflight.journal.record import Recorded
 from midflight.stores.protocol import Delta
 
 SILENCE_S: Final = 45.0  # a living stream says so every 15 s

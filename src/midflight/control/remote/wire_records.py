@@ -7,8 +7,8 @@ from typing import Any, Final, Union
 import msgspec
 from msgspec import Raw, Struct
 
-from midflight.kernel.catalogue import EVENTS
-from midflight.kernel.record import Recorded, Unknown
+from midflight.journal.event_types import EVENTS
+from midflight.journal.record import Recorded, Unknown
 
 _events: Final = msgspec.json.Decoder(Union[tuple(EVENTS.values())])  # noqa: UP007 - built at run time
 _unknown: Final = msgspec.json.Decoder(Unknown)

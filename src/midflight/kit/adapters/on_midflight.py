@@ -24,8 +24,8 @@ from midflight.assistant import Profile, assistant
 from midflight.client import Client
 from midflight.guards import FileContent
 from midflight.handles import RunHandle
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Limits
+from midflight.journal.phases import Phase
+from midflight.journal.record import Limits
 from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 from midflight.models.openai import OpenAIModel

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.kernel.identities import KEYED
-from midflight.kernel.phases import Outcome
+from midflight.journal.identities import KEYED
+from midflight.journal.phases import Outcome
 from midflight.runtime.host import Host
 from midflight.runtime.in_flight import OpenStep
 from midflight.runtime.questions import differences

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Raw
 
 from midflight.inputs import steady
-from midflight.kernel import events as e
-from midflight.kernel import machine
-from midflight.kernel.decide import HANDED_OVER, WITHDRAWN
-from midflight.kernel.identities import KEYED
-from midflight.kernel.phases import Effect, Outcome
-from midflight.kernel.record import NULL, Earlier, Event, Recorded
-from midflight.kernel.state import LOST, UNTRUSTED
+from midflight.journal import events as e
+from midflight.journal import transition_table
+from midflight.journal.identities import KEYED
+from midflight.journal.phases import Effect, Outcome
+from midflight.journal.record import NULL, Earlier, Event, Recorded
+from midflight.journal.requests import HANDED_OVER, WITHDRAWN
+from midflight.journal.state import LOST, UNTRUSTED
 from midflight.runtime.replay.step_records import (
     ABORTED,
     Answered,
@@ -115,7 +115,7 @@ class History:
                 else:
                     self.taken_over[msgspec.structs.replace(event.earlier, label="")] = event.step
                 self.texts.pop(event.step, None)
-            case e.AttemptStarted(tool=machine.TRIAGE):
+            case e.AttemptStarted(tool=transition_table.TRIAGE):
                 pass  # beside the function, which never learns of it
             case e.AttemptStarted():
                 self._begun[position] = Begun(position, found.at, event)

@@ -16,12 +16,12 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest, JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel.fold import advance
-from midflight.kernel.identities import KEYED, turn
-from midflight.kernel.phases import Outcome
-from midflight.kernel.record import NULL, Actor, Earlier, Recorded
-from midflight.kernel.state import Attempt, RunState
+from midflight.journal import events as e
+from midflight.journal.fold import advance
+from midflight.journal.identities import KEYED, turn
+from midflight.journal.phases import Outcome
+from midflight.journal.record import NULL, Actor, Earlier, Recorded
+from midflight.journal.state import Attempt, RunState
 from midflight.runtime.in_flight import OpenStep
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Begun, Record

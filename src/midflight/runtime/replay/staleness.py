@@ -16,11 +16,11 @@ import msgspec
 
 from midflight.errors import InvalidRequest
 from midflight.guards import Age, Guard
-from midflight.kernel import events as e
-from midflight.kernel.decide import WITHDRAWN
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Event
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.record import Event
+from midflight.journal.requests import WITHDRAWN
+from midflight.journal.state import RunState
 from midflight.runtime import foreign, values
 from midflight.runtime.host import Host
 from midflight.runtime.replay.step_records import Answered

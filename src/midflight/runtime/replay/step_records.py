@@ -8,10 +8,10 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from midflight.kernel import events as e
-from midflight.kernel.identities import turn
-from midflight.kernel.limits import Call
-from midflight.kernel.record import NULL, Actor, Blob
+from midflight.journal import events as e
+from midflight.journal.identities import turn
+from midflight.journal.limits import Call
+from midflight.journal.record import NULL, Actor, Blob
 from midflight.runtime import values
 
 ABORTED: Final = "aborted: "

@@ -15,10 +15,10 @@ from msgspec import Raw
 
 from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.inputs import steady
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome
-from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.phases import Effect, Outcome
+from midflight.journal.record import NULL, Event
+from midflight.journal.state import RunState
 from midflight.run import Redirected
 from midflight.runtime import foreign, values
 from midflight.runtime.run_journal import Choose

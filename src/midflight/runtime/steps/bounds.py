@@ -29,7 +29,7 @@ from anyio._backends import _asyncio as anyio_asyncio
 from msgspec import Struct
 
 from midflight.inputs import steady
-from midflight.kernel.record import Usage
+from midflight.journal.record import Usage
 
 PER_ENTRY_S: Final = 1e-5  # between looks: one takes a tenth of a microsecond an entry
 T = TypeVar("T")

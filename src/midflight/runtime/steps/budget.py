@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from midflight.kernel import events as e
-from midflight.kernel.limits import NO_CAPS, Meter, at_cap, is_metered, stuck, warnings
-from midflight.kernel.phases import Cause, Effect
-from midflight.kernel.record import Event, Limits, Usage
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.limits import NO_CAPS, Meter, at_cap, is_metered, stuck, warnings
+from midflight.journal.phases import Cause, Effect
+from midflight.journal.record import Event, Limits, Usage
+from midflight.journal.state import RunState
 from midflight.runtime.host import Host
 from midflight.runtime.in_flight import OpenStep
 

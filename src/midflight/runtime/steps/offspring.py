@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.identities import REPEAT
-from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.record import NULL, Earlier
+from midflight.journal import events as e
+from midflight.journal.identities import REPEAT
+from midflight.journal.phases import Outcome, Phase
+from midflight.journal.record import NULL, Earlier
 from midflight.runtime import values
 from midflight.runtime.children import WAS_PURGED
 from midflight.runtime.foreign import text

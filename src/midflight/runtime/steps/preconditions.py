@@ -14,18 +14,18 @@ from typing import Any, Final
 import anyio
 
 from midflight.errors import InvalidRequest
-from midflight.kernel import events as e
-from midflight.kernel.identities import APPROVE
-from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.identities import APPROVE
+from midflight.journal.record import NULL, Event
+from midflight.journal.state import RunState
 from midflight.runtime import foreign, values
 from midflight.runtime.replay import cursor
 from midflight.runtime.replay.step_records import Answered
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.step_end import record
-from midflight.tools.fitting import fitting
 from midflight.tools.options import Approval
 from midflight.tools.secret import edited_beside, hide
+from midflight.tools.specs import fitting
 
 DECISIONS: Final = {"approve": "Do it", "reject": "Do not do it"}
 SHORT: Final = 6  # bytes of the digest in the names of questions of earlier releases

@@ -18,7 +18,7 @@ import anyio.lowlevel
 from msgspec import Raw
 
 from midflight.guards import Fingerprint
-from midflight.kernel.phases import Effect, Phase
+from midflight.journal.phases import Effect, Phase
 from midflight.runtime import values
 from midflight.runtime.foreign import Unknowable, words
 from midflight.runtime.host import Host

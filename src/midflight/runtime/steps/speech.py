@@ -8,9 +8,9 @@ from typing import Final
 
 import anyio
 
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect
-from midflight.kernel.record import Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Effect
+from midflight.journal.record import Usage
 from midflight.runtime.foreign import text as storable
 from midflight.runtime.host import Host
 from midflight.runtime.in_flight import LastWords, OpenStep

@@ -15,9 +15,9 @@ from typing import Any, Final
 import anyio
 from msgspec import Raw
 
-from midflight.kernel import events as e
-from midflight.kernel.phases import Effect
-from midflight.kernel.record import NULL, Usage
+from midflight.journal import events as e
+from midflight.journal.phases import Effect
+from midflight.journal.record import NULL, Usage
 from midflight.run import Redirected
 from midflight.runtime import foreign
 from midflight.runtime.host import Host

@@ -11,11 +11,11 @@ from functools import partial
 from msgspec import Raw
 
 from midflight.errors import StepFailed
-from midflight.kernel import events as e
-from midflight.kernel.facts import record as accepted
-from midflight.kernel.phases import Effect, Phase
-from midflight.kernel.record import NULL, Earlier, Event
-from midflight.kernel.state import RunState
+from midflight.journal import events as e
+from midflight.journal.facts import record as accepted
+from midflight.journal.phases import Effect, Phase
+from midflight.journal.record import NULL, Earlier, Event
+from midflight.journal.state import RunState
 from midflight.runtime.steps.step import Step
 
 

@@ -23,12 +23,12 @@ from typing import Any, Final
 import anyio
 from msgspec import Raw
 
-from midflight.kernel import events as e
-from midflight.kernel.identities import RETRY, SETTLE
-from midflight.kernel.machine import TRANSITIONS
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import LOST, WORKER_LOST, Attempt, RunState
+from midflight.journal import events as e
+from midflight.journal.identities import RETRY, SETTLE
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.record import NULL, Event
+from midflight.journal.state import LOST, WORKER_LOST, Attempt, RunState
+from midflight.journal.transition_table import TRANSITIONS
 from midflight.runtime import foreign, values
 from midflight.runtime.foreign import may_be_retried, retry_after, text, traceback_of
 from midflight.runtime.host import Host
@@ -42,8 +42,8 @@ from midflight.runtime.steps.step_end import record
 from midflight.runtime.steps.tool_call import Call
 from midflight.tools.declaration import Done, NotDone, Tool, Unclear
 from midflight.tools.options import EffectRecord
+from midflight.tools.processes.supervised import OVERTIME_S
 from midflight.tools.secret import from_stored
-from midflight.tools.supervised import OVERTIME_S
 
 SLACK_S: Final = 1.0  # in which a supervisor that is late ends its tool
 STILL_AT_IT: Final = "The worker that began it was lost and may still be at it."

@@ -43,9 +43,9 @@ from midflight.runtime.steps.bounds import (
     in_time,
 )
 from midflight.tools.declaration import NotDone, Tool
-from midflight.tools.process import call_in_process, ended_of
+from midflight.tools.processes.process import call_in_process, ended_of
+from midflight.tools.processes.supervised import limit
 from midflight.tools.progress import Ear, listening, stop_listening
-from midflight.tools.supervised import limit
 
 GRACE_S: Final = 2.0
 AGAIN_S: Final = 0.1

@@ -14,10 +14,10 @@ from typing import Any, Final
 import anyio
 from msgspec import Struct
 
-from midflight.kernel import events as e
-from midflight.kernel.phases import ENDS, Outcome, Phase
-from midflight.kernel.record import Event
-from midflight.kernel.state import Attempt, RunState
+from midflight.journal import events as e
+from midflight.journal.phases import ENDS, Outcome, Phase
+from midflight.journal.record import Event
+from midflight.journal.state import Attempt, RunState
 from midflight.runtime import foreign, values
 from midflight.runtime.children import undo_child
 from midflight.runtime.host import Host

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from midflight.conversation import Spoken
 from midflight.errors import JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.record import Actor, Recorded
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import (
+from midflight.journal import events as e
+from midflight.journal.record import Actor, Recorded
+from midflight.journal.state import RunState
+from midflight.journal.threads import thread as t
+from midflight.journal.threads.thread import (
     HUNG_UP,
     WHOLE,
     AsideAsked,

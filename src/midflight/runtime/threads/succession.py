@@ -10,13 +10,13 @@ from midflight.agents import Agent
 from midflight.conversation import REPORT
 from midflight.errors import JournalNotFound
 from midflight.inputs import Ids
-from midflight.kernel import events as e
-from midflight.kernel.decide import scopes
-from midflight.kernel.front import Find, Moves, after_end, go_on, is_spoken_to
-from midflight.kernel.phases import Mode
-from midflight.kernel.record import Event
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import FrontChanged, Said, ThreadState
+from midflight.journal import events as e
+from midflight.journal.phases import Mode
+from midflight.journal.record import Event
+from midflight.journal.requests import scopes
+from midflight.journal.state import RunState
+from midflight.journal.threads.front import Find, Moves, after_end, go_on, is_spoken_to
+from midflight.journal.threads.thread import FrontChanged, Said, ThreadState
 from midflight.runtime import values
 from midflight.runtime.foreign import text
 from midflight.runtime.host import Host

@@ -15,14 +15,14 @@ import anyio
 
 from midflight.conversation import BACKGROUND, Message
 from midflight.errors import JournalNotFound
-from midflight.kernel import events as e
-from midflight.kernel import front
-from midflight.kernel.fold import advance
-from midflight.kernel.front import readable
-from midflight.kernel.phases import Phase
-from midflight.kernel.record import Recorded
-from midflight.kernel.state import RunState
-from midflight.kernel.thread import (
+from midflight.journal import events as e
+from midflight.journal.fold import advance
+from midflight.journal.phases import Phase
+from midflight.journal.record import Recorded
+from midflight.journal.state import RunState
+from midflight.journal.threads import front
+from midflight.journal.threads.front import readable
+from midflight.journal.threads.thread import (
     MessageEdited,
     MessageSent,
     MessageTriaged,

@@ -19,16 +19,16 @@ from midflight.conversation import (
     TriageView,
     rule_triage,
 )
-from midflight.kernel import events as e
-from midflight.kernel import front
-from midflight.kernel.limits import at_cap
-from midflight.kernel.machine import TRIAGE
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import NULL, Event, Recorded, Usage
-from midflight.kernel.state import RunState
-from midflight.kernel.status import status
-from midflight.kernel.thread import Message as Unread
-from midflight.kernel.thread import Said, ThreadState
+from midflight.journal import events as e
+from midflight.journal.limits import at_cap
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.record import NULL, Event, Recorded, Usage
+from midflight.journal.state import RunState
+from midflight.journal.status import status
+from midflight.journal.threads import front
+from midflight.journal.threads.thread import Message as Unread
+from midflight.journal.threads.thread import Said, ThreadState
+from midflight.journal.transition_table import TRIAGE
 from midflight.runtime import foreign
 from midflight.runtime.foreign import text
 from midflight.runtime.host import Host

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from midflight.errors import CorruptEntry, JournalConflict, MidflightError, StoreBusy
 from midflight.inputs import Ids
-from midflight.kernel.machine import State
-from midflight.kernel.record import Recorded, Request
+from midflight.journal.record import Recorded, Request
+from midflight.journal.transition_table import State
 from midflight.stores.commit import draft, plan
 from midflight.stores.postgres.kept_states import States, Turn
 from midflight.stores.postgres.links import Doubt, Pool

@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 
 from midflight.errors import StoreBusy
-from midflight.kernel.machine import State
+from midflight.journal.transition_table import State
 
 STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded again when needed
 TURN_S: Final = 30.0  # one turn waits for the server at most 10 s; a few may be before us

@@ -12,13 +12,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from midflight.audit.record import Deed, body_of
+from midflight.audit.audit_record import Deed, body_of
 from midflight.errors import CorruptEntry
-from midflight.kernel.decide import Switch
-from midflight.kernel.events import Killed
-from midflight.kernel.fold import advance
-from midflight.kernel.machine import State
-from midflight.kernel.record import Recorded
+from midflight.journal.events import Killed
+from midflight.journal.fold import advance
+from midflight.journal.record import Recorded
+from midflight.journal.requests import Switch
+from midflight.journal.transition_table import State
 from midflight.stores.codec import decode
 from midflight.stores.commit import (
     draft,

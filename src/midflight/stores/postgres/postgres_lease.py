@@ -16,7 +16,7 @@ import anyio
 
 from midflight.errors import StoreError
 from midflight.inputs import steady
-from midflight.kernel.facts import check_driver_name
+from midflight.journal.facts import check_driver_name
 from midflight.stores.postgres.links import Pool
 from midflight.stores.postgres.postgres_server import SQL
 from midflight.stores.protocol import name_taken

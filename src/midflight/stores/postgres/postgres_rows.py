@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from midflight.errors import StoreError
-from midflight.kernel.machine import State
-from midflight.kernel.record import Recorded
+from midflight.journal.record import Recorded
+from midflight.journal.transition_table import State
 from midflight.stores.commit import Planned, summary
 from midflight.stores.postgres.kept_states import Turn
 from midflight.stores.postgres.postgres_server import SQL, Connection

@@ -13,14 +13,14 @@ from typing import Any, Final, Self
 import anyio
 import msgspec
 
+from midflight.audit.audit_record import Deed, deed
 from midflight.audit.chain import Head, Link
-from midflight.audit.record import Deed, deed
 from midflight.errors import CorruptEntry, JournalNotFound
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.kernel.decide import Switch, require_operator
-from midflight.kernel.events import Killed
-from midflight.kernel.machine import State
-from midflight.kernel.record import Actor, Recorded
+from midflight.journal.events import Killed
+from midflight.journal.record import Actor, Recorded
+from midflight.journal.requests import Switch, require_operator
+from midflight.journal.transition_table import State
 from midflight.stores.codec import decode
 from midflight.stores.commit import of_purge, of_release
 from midflight.stores.journal_clock import JournalClock

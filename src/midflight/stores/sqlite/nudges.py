@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from midflight.inputs import Ids
-from midflight.kernel.fold import BULK
+from midflight.journal.fold import BULK
 from midflight.stores.protocol import Committed, Killing
 from midflight.stores.watch.movements import ANY, Movements
 

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Protocol
 
-from midflight.kernel.facts import check_driver_name, is_driver_name
+from midflight.journal.facts import check_driver_name, is_driver_name
 from midflight.stores.protocol import name_taken
 from midflight.stores.sqlite.descriptors import close, open_alone
 from midflight.stores.sqlite.locks import ByteLock

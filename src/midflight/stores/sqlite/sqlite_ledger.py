@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from midflight.audit.record import Deed
+from midflight.audit.audit_record import Deed
 from midflight.errors import CorruptEntry
-from midflight.kernel.decide import Switch
-from midflight.kernel.events import Killed
-from midflight.kernel.record import Actor
-from midflight.kernel.state import RunState
+from midflight.journal.events import Killed
+from midflight.journal.record import Actor
+from midflight.journal.requests import Switch
+from midflight.journal.state import RunState
 from midflight.stores.commit import (
     draft_widening,
     kill_entries,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
 from midflight.errors import CorruptEntry
-from midflight.kernel.machine import State
+from midflight.journal.transition_table import State
 from midflight.stores.protocol import closed
 from midflight.stores.sqlite.open_files import OpenFiles
 from midflight.stores.sqlite.sqlite_file import FAULTS, is_damage, translate

@@ -18,13 +18,13 @@ from typing import Final, Self, TypeVar
 import anyio
 import msgspec
 
+from midflight.audit.audit_record import Deed, deed
 from midflight.audit.chain import Head, Link
-from midflight.audit.record import Deed, deed
 from midflight.errors import CorruptEntry, JournalNotFound, StoreError, StoreReplaced
 from midflight.inputs import Clock, Ids, new_id, steady, wall_clock
-from midflight.kernel.decide import Switch, require_operator
-from midflight.kernel.machine import State
-from midflight.kernel.record import Actor, Recorded
+from midflight.journal.record import Actor, Recorded
+from midflight.journal.requests import Switch, require_operator
+from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.journal_clock import JournalClock
 from midflight.stores.lookup import folded

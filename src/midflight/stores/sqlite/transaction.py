@@ -15,14 +15,14 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from midflight.audit.audit_record import Deed, body_of
 from midflight.audit.chain import Head, Link, linked
-from midflight.audit.record import Deed, body_of
 from midflight.errors import JournalConflict
 from midflight.inputs import Clock
-from midflight.kernel.fold import BULK, advance
-from midflight.kernel.machine import State
-from midflight.kernel.record import Recorded
-from midflight.kernel.state import RunState
+from midflight.journal.fold import BULK, advance
+from midflight.journal.record import Recorded
+from midflight.journal.state import RunState
+from midflight.journal.transition_table import State
 from midflight.stores.codec import INLINE_MAX, decode_page
 from midflight.stores.commit import plan, summary
 from midflight.stores.protocol import PAGE, STORED, Append, Committed, Row, empty_state

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from midflight.kernel.record import Recorded
+from midflight.journal.record import Recorded
 from midflight.stores.protocol import Read
 from midflight.stores.watch.live_subscription import LiveSubscription
 from midflight.stores.watch.movements import Movements

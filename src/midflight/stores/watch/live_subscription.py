@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from midflight.kernel import events as e
-from midflight.kernel.record import Recorded
-from midflight.overriding import override
+from typing_extensions import override
+
+from midflight.journal import events as e
+from midflight.journal.record import Recorded
 from midflight.stores.protocol import Began, Delta, Read
 from midflight.stores.watch.subscription import Journals, Subscription
 from midflight.stores.watch.voices import LiveCall, Voice

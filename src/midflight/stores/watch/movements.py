@@ -10,8 +10,8 @@ from typing import Final, Self
 
 import anyio
 
-from midflight.kernel.fold import BULK
-from midflight.kernel.record import Recorded
+from midflight.journal.fold import BULK
+from midflight.journal.record import Recorded
 
 ANY: Final = ""  # in place of a journal: too many have moved to name them
 

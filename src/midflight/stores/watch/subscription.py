@@ -13,7 +13,7 @@ import anyio
 from msgspec import Raw, Struct
 
 from midflight.errors import JournalNotFound
-from midflight.kernel.record import Recorded
+from midflight.journal.record import Recorded
 from midflight.stores.protocol import PAGE, Read
 from midflight.stores.watch.voices import Voices
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Raw, Struct
 
-from midflight.kernel.record import NULL
+from midflight.journal.record import NULL
 
 
 class LiveCall(Struct, frozen=True, gc=False):

@@ -1,0 +1,1 @@
+"""Runs placed on machines by Restate."""

@@ -1,0 +1,1 @@
+"""The front doors: each translates between people or programs and the client."""

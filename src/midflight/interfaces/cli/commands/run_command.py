@@ -1,0 +1,204 @@
+"""``midflight run``: start a run here and drive it, or on a server, and follow it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import anyio
+import msgspec
+import typer
+
+from midflight.agents import Agent
+from midflight.control import Control
+from midflight.engines.driver_pool import DRAIN_S
+from midflight.engines.local_engine import LocalEngine
+from midflight.engines.shutdown import LEAVING, leaving_on
+from midflight.errors import InvalidRequest
+from midflight.interfaces.cli.arguments import (
+    Repeats,
+    Seconds,
+    Steps,
+    Tokens,
+    ToolCalls,
+    Usd,
+    found_at,
+)
+from midflight.interfaces.cli.commands.control_commands import begun
+from midflight.interfaces.cli.commands.watch_command import (
+    LEAVE_S,
+    Connection,
+    PlainOption,
+    detached,
+    follow,
+    say_left,
+)
+from midflight.interfaces.cli.console import DETACHED, Unknown, person
+from midflight.interfaces.cli.logs import keep_tracebacks_off_the_screen
+from midflight.interfaces.cli.run_display import Follower, follower
+from midflight.interfaces.cli.target import (
+    SHOWN,
+    Desk,
+    JsonOption,
+    ServerOption,
+    StoreOption,
+    TokenOption,
+    Where,
+    opened,
+    where_of,
+)
+from midflight.journal.phases import Role
+from midflight.journal.record import Actor, Limits
+from midflight.stores.factory import open_store
+
+app = typer.Typer()
+WORKDIR = Path(".midflight")
+
+
+class Wanted(NamedTuple):
+    """The run that a command asks for."""
+
+    agent: str
+    brief: str
+    title: str
+    thread: str
+    given: Any
+    limits: Limits | None
+    going_on: str  # a run that is there already
+
+
+@app.command()
+def run(
+    agent: Annotated[
+        str, typer.Argument(metavar="MODULE:AGENT", help="With --server only the agent's name.")
+    ],
+    brief: Annotated[str, typer.Argument(help="What it is to do.")] = "",
+    input_json: Annotated[str, typer.Option("--input", metavar="JSON", help="Plain data.")] = "",
+    title: Annotated[str, typer.Option(help="How it is called in lists.")] = "",
+    thread: Annotated[str, typer.Option(help="The thread it belongs to.")] = "",
+    usd: Usd = None,
+    seconds: Seconds = None,
+    steps: Steps = None,
+    tokens: Tokens = None,
+    tool_calls: ToolCalls = None,
+    repeats: Repeats = None,
+    going_on: Annotated[
+        str, typer.Option("--continue", metavar="RUN", help="Drive this run instead of a new one.")
+    ] = "",
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Record it; follow later.")
+    ] = False,
+    plain: PlainOption = False,
+    workdir: Annotated[Path, typer.Option(help="Where runs have their folders.")] = WORKDIR,
+    store: StoreOption = "",
+    server: ServerOption = "",
+    token_file: TokenOption = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Run an agent and watch it; Ctrl-C leaves it where the next start takes it up."""
+    caps = Limits(steps, seconds, tokens, usd, tool_calls, repeats)
+    limits = caps if caps != Limits() else None
+    wanted = Wanted(agent, brief, title, thread, _plain(input_json), limits, going_on)
+    if going_on:
+        _check_it_goes_on_as_it_is(wanted)
+    where = where_of(store, server, token_file)
+    if where.server:
+        return anyio.run(_on_server, where, wanted, detach, as_json, plain)
+    agents = found_at(agent)
+    if len(agents) != 1:
+        names = ", ".join(f"{agent}:{one.name}" for one in agents)
+        raise Unknown(f"{agent} has several agents: {names}. Say which. Nothing was started.")
+    if detach:
+        return anyio.run(_recorded, where, wanted, agents[0], as_json)
+    return anyio.run(_here, where, wanted, agents[0], workdir, as_json, plain)
+
+
+def _check_it_goes_on_as_it_is(wanted: Wanted) -> None:
+    """Refuse options that a run which goes on would not take, such as another brief."""
+    words = ("a brief", wanted.brief), ("--title", wanted.title), ("--thread", wanted.thread)
+    others = ("--input", wanted.given), ("caps", wanted.limits)
+    given = [name for name, value in (*words, *others) if value is not None and value != ""]
+    if given:
+        run = wanted.going_on
+        raise InvalidRequest(
+            f"--continue takes a run as it is, without {', '.join(given)}. Another course: "
+            f"midflight redirect {run} TEXT; other caps: midflight raise {run}. "
+            "Nothing was started."
+        )
+
+
+def _plain(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text) if text else None
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"--input is not JSON: {error}. Nothing was started.") from None
+
+
+async def _start(desk: Desk, wanted: Wanted, agent: Agent | str) -> str:
+    if wanted.going_on:
+        return await desk.run(wanted.going_on)
+    started: str = await desk.control.start(
+        agent,
+        wanted.brief,
+        thread=wanted.thread,
+        input=wanted.given,
+        limits=wanted.limits,
+        title=wanted.title,
+    )
+    return started
+
+
+async def _on_server(where: Where, wanted: Wanted, detach: bool, as_json: bool, plain: bool) -> int:
+    connection = Connection()
+    async with opened(where, as_json=as_json, connected=connection.tell) as desk:
+        started = await _start(desk, wanted, wanted.agent)
+        if detach:
+            return await begun(desk, started)
+        connection.shown = shown = follower(where.command, as_json=as_json, plain=plain)
+        status = DETACHED
+        async with leaving_on(LEAVING, LEAVE_S) as until_told:
+            with until_told:
+                status = await follow(desk, started, shown)
+        return detached(desk, started, as_json) if status == DETACHED else status
+
+
+async def _recorded(where: Where, wanted: Wanted, agent: Agent, as_json: bool) -> int:
+    """Only put the run on record: a process that serves the store takes it up."""
+    who = Actor(by=person(), role=Role.OPERATOR, channel="cli")
+    async with open_store(where.store) as store:
+        desk = Desk(Control(store, who=who), where, who, as_json=as_json)
+        module = wanted.agent.partition(":")[0]
+        return await begun(desk, await _start(desk, wanted, agent), module)
+
+
+async def _here(
+    where: Where, wanted: Wanted, agent: Agent, workdir: Path, as_json: bool, plain: bool
+) -> int:
+    """Drive it in this process. Leaving holds it, as the end of a server does."""
+    who = Actor(by=person(), role=Role.OPERATOR, channel="cli")
+    status, started = DETACHED, ""
+    shown: Follower = follower(where.command, as_json=as_json, plain=plain, driving=True)
+    keep_tracebacks_off_the_screen()
+    async with (
+        leaving_on(LEAVING, DRAIN_S + LEAVE_S) as until_told,
+        open_store(where.store) as store,
+        LocalEngine.open(store, [agent], workdir=workdir) as engine,
+    ):
+        desk = Desk(Control(store, engine, who=who), where, who, as_json=as_json)
+        with until_told:
+            started = await _start(desk, wanted, agent)
+            await engine.ensure(started)
+            status = await follow(desk, started, shown, driving=True)
+    if status == DETACHED:
+        _left(desk, started, wanted, agent, workdir)
+    return status
+
+
+def _left(desk: Desk, run: str, wanted: Wanted, agent: Agent, workdir: Path) -> None:
+    """Say how the run goes on: with the folder that it has, which another place lacks."""
+    folders = [] if workdir == WORKDIR else ["--workdir", shlex.quote(str(workdir))]
+    back = desk.command("run", wanted.agent, "--continue", run[:SHOWN], *folders)
+    serve = " ".join(["midflight serve", *folders])
+    held = f"Left. {run[:SHOWN]} is held where it is; it continues when `{serve}` runs with agent"
+    say_left(run, back, f"{held} {agent.name},\nor with: {back}", desk.as_json)

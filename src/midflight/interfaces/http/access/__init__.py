@@ -1,0 +1,1 @@
+"""Access to the server: connections, keys, quotas, and the audit of refusals."""

@@ -1,0 +1,1 @@
+"""Live views: journals followed once for everybody who watches, sent as event streams."""

@@ -1,0 +1,134 @@
+"""Routes about the server and not about one run: coming in, the kill switch, health, figures."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import anyio
+from fastapi import APIRouter, Request
+from msgspec.structs import astuple
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response
+
+from midflight.errors import StoreError
+from midflight.interfaces.http import bodies as b
+from midflight.interfaces.http import responses as views
+from midflight.interfaces.http.access.access import CUSTOM_HEADER, Access
+from midflight.interfaces.http.access.keyring import SESSION_S
+from midflight.interfaces.http.problems import Problem, as_json
+from midflight.interfaces.http.verb_route import PROBLEMS, Caller, Controlled, answers, note
+
+HEALTH_S: Final = 2.0
+router: Final = APIRouter(responses=PROBLEMS)
+
+
+@router.post("/v1/session", tags=["access"], responses=answers("Session"))
+async def come_in(request: Request, body: b.Code) -> Response:
+    """Exchange a one-time code for a session, once.
+
+    The cookie alone lets nobody in. Send the answered `page_secret` as `X-Midflight-Page` too.
+    """
+    access: Access = request.app.state.access
+    if CUSTOM_HEADER not in request.headers:
+        raise Problem(403, "header_missing", "send the header `X-Midflight: 1`.")
+    session = await anyio.to_thread.run_sync(access.keyring.exchange, body.code)
+    who = access.keyring.of_session(*astuple(session)) if session is not None else None
+    if session is None or who is None:
+        raise Problem(
+            401,
+            "code_not_valid",
+            "this code was used, is too old, or was never given. Who runs the server makes another "
+            "with `midflight token NAME --link URL`.",
+        )
+    note(request, by=who.by, role=str(who.role))
+    answer = as_json(views.Session(who.by, who.role, session.page_secret))
+    answer.set_cookie(
+        access.cookie_name(request.headers),
+        session.cookie,
+        max_age=int(SESSION_S),
+        path=_cookie_path(request, access),
+        secure=access.is_secure(request.url.scheme),
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+@router.get("/v1/me", tags=["access"], responses=answers("Me"))
+async def me(request: Request, control: Controlled, who: Caller) -> Response:
+    """Tell the caller their name and role, the agents that can be started, and about the server."""
+    agents = [views.agent_view(agent) for agent in request.app.state.agents.values()]
+    kind = type(control.store).__name__.removesuffix("Store").lower()
+    server = views.ServerView(
+        version=request.app.version, store=kind, voice=request.app.state.voice
+    )
+    return as_json(views.Me(who.by, who.role, agents, server))
+
+
+@router.post("/v1/leave", tags=["access"], responses=answers("Session"))
+async def leave(request: Request, who: Caller) -> Response:
+    """End the session of this browser."""
+    access: Access = request.app.state.access
+    headers = Headers(scope=request.scope)
+    session = access.session_in(headers)
+    await anyio.to_thread.run_sync(access.keyring.end_session, session)
+    answer = as_json(views.Session(who.by, who.role))
+    answer.delete_cookie(
+        access.cookie_name(headers),
+        path=_cookie_path(request, access),
+        secure=access.is_secure(request.url.scheme),
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+def _cookie_path(request: Request, access: Access) -> str:
+    """Return the place where we are mounted; browsers take ``__Host-`` cookies for ``/`` only."""
+    everywhere = access.cookie_name(request.headers).startswith("__Host-")
+    return "/" if everywhere else str(request.scope.get("root_path") or "/")
+
+
+@router.get("/v1/operator/switches", tags=["operator"], responses=answers("Switches"))
+async def switches(control: Controlled, who: Caller) -> Response:
+    """The kill switches that are on."""
+    return as_json(views.Switches(await control.switches()))
+
+
+@router.post("/v1/operator/kill", tags=["operator"], responses=answers("Killing"))
+async def kill(request: Request, body: b.Kill, control: Controlled, who: Caller) -> Response:
+    """Stop everything in scope at once, without clean-up. When this answers, it has stopped."""
+    note(request, verb="kill", scope=body.scope)
+    killing = await control.kill(body.scope, who=who, reason=body.reason)
+    request.app.state.index.look_at_switches()
+    return as_json(killing)
+
+
+@router.post("/v1/operator/release", tags=["operator"], responses=answers("Released"))
+async def release(request: Request, body: b.Release, control: Controlled, who: Caller) -> Response:
+    """Let a scope move again."""
+    note(request, verb="release", scope=body.scope)
+    released = await control.release(body.scope, who=who)
+    request.app.state.index.look_at_switches()
+    return as_json(views.Released(released))
+
+
+@router.get(
+    "/healthz", tags=["operator"], responses=answers("Health") | answers("Health", status=503)
+)
+async def health(control: Controlled) -> Response:
+    """Tell whether the store answers and can be written. Open to everybody, and says no more."""
+    try:
+        with anyio.fail_after(HEALTH_S):
+            await control.store.ready()
+    except (TimeoutError, StoreError) as error:
+        return as_json(views.Health(ok=False, store=type(error).__name__), 503)
+    return as_json(views.Health(ok=True, store="answers"))
+
+
+@router.get("/metrics", tags=["operator"], response_class=PlainTextResponse)
+async def metrics(request: Request, control: Controlled, who: Caller) -> Response:
+    """Figures for Prometheus."""
+    state = request.app.state
+    text = await state.metrics.text(control, state.meter)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -1,0 +1,1 @@
+"""Calls: a line, the pages on it, and its wire format."""

@@ -1,0 +1,1 @@
+"""Speech: engines, utterances and their playback."""

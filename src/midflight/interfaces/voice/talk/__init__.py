@@ -1,0 +1,1 @@
+"""The talk between a person and a thread: verbs, answers, and what is read out."""

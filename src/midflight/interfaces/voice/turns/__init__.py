@@ -1,0 +1,1 @@
+"""Turn-taking: the table, the ear, and the actions that the table orders."""

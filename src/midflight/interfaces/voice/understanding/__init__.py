@@ -1,0 +1,1 @@
+"""Words and sounds judged before any model is asked."""

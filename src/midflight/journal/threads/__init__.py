@@ -1,0 +1,1 @@
+"""Threads: journals of messages, todos, and which run is in front."""

@@ -1,0 +1,1 @@
+"""A folder that no path leads out of, and reading and replacing the files in it."""

@@ -1,8 +1,0 @@
-"""Runs in the terminal: watched and steered by keys, on a store or on a server."""
-
-from importlib.util import find_spec
-
-from midflight.errors import to_install
-
-if find_spec("textual") is None:
-    raise ImportError(f"midflight.tui needs an extra: {to_install('tui')}")
