@@ -14,9 +14,14 @@ from importlib import import_module
 from midflight.interfaces.cli.command_table import COMMANDS
 from midflight.interfaces.cli.main import main
 
-for module in {place.module for place in COMMANDS.values()} - {"tui"}:
-    import_module(f"midflight.interfaces.cli.{module}")
-for module in ("cli.lazily", "control.remote", "server.keyring", "stores.sqlite"):
+for module in {place.module for place in COMMANDS.values()} - {"tui_command"}:
+    import_module(f"midflight.interfaces.cli.commands.{module}")
+for module in (
+    "interfaces.cli.lazy_commands",
+    "control.remote",
+    "interfaces.http.access.keyring",
+    "stores.sqlite",
+):
     import_module(f"midflight.{module}")
 
 

@@ -16,12 +16,14 @@ from midflight.control import Control
 from midflight.interfaces.agui import agui_bounds
 from midflight.interfaces.agui.agui_input import read_input
 from midflight.interfaces.agui.agui_router import take_turn
-from midflight.interfaces.agui.agui_stream import STATE_S, Story, Turn
+from midflight.interfaces.agui.agui_stream import STATE_S, Story
+from midflight.interfaces.agui.agui_turn import Turn
 from midflight.journal.events import AttemptStarted, RunFinished
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.threads.thread import Said
 from midflight.run import Run
+from midflight.stores.lookup import Journals
 from midflight.stores.protocol import Delta
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open
@@ -194,13 +196,15 @@ async def test_no_words_are_lost_while_a_slow_store_is_read_for_what_came_before
     """The state is due every 100 ms. That must not cut short the reading, and lose the words."""
     async with driving(plain) as control:
         first = await turn(control, plain, **TEA)
-        quick = Story._read
+        quick = agui_bounds.read_within
 
-        async def slow(self: Story, journal: str, after: int = 0) -> list[Recorded]:
+        async def slow(
+            store: Journals, journal: str, after: int = 0, **bounds: float
+        ) -> list[Recorded]:
             await anyio.sleep(STATE_S * 2 if after else 0)
-            return await quick(self, journal, after)
+            return await quick(store, journal, after, **bounds)
 
-        monkeypatch.setattr(Story, "_read", slow)
+        monkeypatch.setattr(agui_bounds, "read_within", slow)
         events = await told(control, first)
 
     assert events[-1].outcome.type == "success"

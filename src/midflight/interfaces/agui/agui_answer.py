@@ -25,7 +25,8 @@ from typing_extensions import override
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.interfaces.agui.agui_leaving import Leaving
-from midflight.interfaces.agui.agui_stream import Story, Turn
+from midflight.interfaces.agui.agui_stream import Story
+from midflight.interfaces.agui.agui_turn import Turn
 from midflight.interfaces.http.live.event_stream import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
 from midflight.journal import events as e
 from midflight.journal.phases import ENDS, Cause

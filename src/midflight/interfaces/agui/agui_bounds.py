@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ag_ui.core import AssistantMessage, Message, ToolMessage
+from ag_ui.core import AssistantMessage, Message, MessagesSnapshotEvent, ToolMessage
+
+from midflight.errors import JournalNotFound
+from midflight.journal.record import Recorded
+from midflight.stores.lookup import Journals
+from midflight.stores.watch.subscription import weight
 
 LOOK_BACK_BYTES_MAX: Final = 8 * 1024 * 1024  # of runs that have ended, beside the newest
 MESSAGES_BYTES_MAX: Final = 1024 * 1024  # of the messages in a snapshot; a larger one goes alone
@@ -18,6 +23,30 @@ MESSAGES_LEFT_OUT: Final = (
     "this conversation is longer than is sent at once: its oldest messages are left out, and "
     "GET /v1/threads/ID/transcript has them"
 )
+
+
+async def read_within(
+    store: Journals, journal: str, after: int = 0, *, most: float = float("inf")
+) -> list[Recorded]:
+    """Read a journal; no further than where it holds more than ``most`` bytes."""
+    found: list[Recorded] = []
+    try:
+        while page := await store.read(journal, after=after + len(found)):
+            found += page
+            most -= sum(map(weight, page))
+            if most < 0:
+                break
+    except JournalNotFound:
+        pass  # nothing was said here yet
+    return found
+
+
+def snapshot_of(messages: Sequence[Message], left_out: list[str]) -> MessagesSnapshotEvent:
+    """Return a snapshot of the newest messages; what is left out is noted once in ``left_out``."""
+    shown = newest_within(messages, MESSAGES_BYTES_MAX)
+    if len(shown) < len(messages) and MESSAGES_LEFT_OUT not in left_out:
+        left_out.append(MESSAGES_LEFT_OUT)
+    return MessagesSnapshotEvent(messages=shown)
 
 
 def newest_within(messages: Sequence[Message], most: int) -> list[Message]:

@@ -43,7 +43,7 @@ from midflight.interfaces.agui.agui_input import DESCRIBED, Input, read_input
 from midflight.interfaces.agui.agui_leaving import VIEWER, Leaving, Presence
 from midflight.interfaces.agui.agui_resume import Answer, Receipt
 from midflight.interfaces.agui.agui_state import HUMAN, PAUSED
-from midflight.interfaces.agui.agui_stream import Turn
+from midflight.interfaces.agui.agui_turn import Turn
 from midflight.interfaces.http.access.door import at_own_door, refused_at
 from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
 from midflight.interfaces.http.live.event_stream import Pace, Streams

@@ -6,7 +6,7 @@ from the next stream.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -15,19 +15,15 @@ import msgspec
 from ag_ui.core import (
     BaseEvent,
     CustomEvent,
-    Message,
-    MessagesSnapshotEvent,
     RunStartedEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
 )
 
-from midflight.agents import Agent
 from midflight.control import Control
 from midflight.errors import JournalNotFound
 from midflight.interfaces.agui import agui_bounds as bounds
 from midflight.interfaces.agui.agui_events import KEY, Narrator, people_by_snapshot
-from midflight.interfaces.agui.agui_resume import Receipt
 from midflight.interfaces.agui.agui_state import (
     CANCELLED,
     cancelled_words,
@@ -37,47 +33,21 @@ from midflight.interfaces.agui.agui_state import (
     patch,
     snapshot,
 )
+from midflight.interfaces.agui.agui_turn import PROTOCOL, RECEIPT, WARNING, Receipts, Turn
 from midflight.journal import events as e
 from midflight.journal.fold import advance
 from midflight.journal.phases import ENDS, Cause, Phase
-from midflight.journal.record import Actor, Recorded
+from midflight.journal.record import Recorded
 from midflight.journal.state import RunState, needs_driver
 from midflight.journal.threads.front import is_spoken_to
 from midflight.journal.threads.thread import FrontChanged, Said, ThreadState
 from midflight.stores.protocol import Delta, LiveWatch, Query
 from midflight.stores.watch.subscription import weight
 
-PROTOCOL: Final = "1.0"
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
 STIRRED_S: Final = 1.0  # what a run that waits has to go on with one of several answers
 DRIVER_S: Final = 2.0  # between two looks at whether its driver lives, where nothing else happens
 RUNS_SHOWN: Final = 50  # of a thread, newest first; of older ones only what was said
-RECEIPT: Final = "midflight:receipt"
-WARNING: Final = "midflight:warning"
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """An AG-UI run: its names there, the thread and the run that it is about here.
-
-    No run: there is nothing to do, and the stream only shows how the thread stands.
-    """
-
-    thread_id: str
-    run_id: str
-    thread: str
-    run: str
-    agent: Agent
-    who: Actor
-    receipts: Sequence[Receipt] = ()
-    warnings: Sequence[str] = ()
-    sent: Sequence[int] = ()  # messages to a run that was at work already
-    since: Mapping[str, int] = {}  # journal -> where it was when this turn was taken
-    old: bool = False  # the client is of version 0
-    resumed: bool = False  # the client has sent answers to interrupts
-    fresh: bool = False  # the client has nothing of the thread yet
-    misfits: Mapping[str, str] = {}  # interrupt -> why its answer was not taken; "": of none
-    refusal: str = ""  # why nothing was done: the thread is only shown as it is
-    follow: bool = False  # the client wants to hear of what is done in the thread afterwards
 
 
 class Story:
@@ -109,7 +79,7 @@ class Story:
         self._ahead: dict[str, int] = {}  # what is on record, and may still have to be told
         self._run = turn.run
         self._takers: dict[int, str] = {}  # message -> the run that has read it
-        self._delivered: dict[tuple[str, int], str] = {}
+        self._delivered = Receipts()
         self._left_out: list[str] = []  # what the reader is told about what is not told
 
     @property
@@ -178,12 +148,14 @@ class Story:
         runs = [row for row in rows if not row.parent]
         needed = {turn.run, *(row.journal for row in runs if row.phase not in ENDS)}
         needed |= {row.journal for row in runs[:1]}
-        read = [r for one in (turn.thread, *needed) if one for r in await self._read(one)]
+        read = [
+            r for one in (turn.thread, *needed) if one for r in await bounds.read_within(store, one)
+        ]
         left = bounds.LOOK_BACK_BYTES_MAX
         for row in runs:
             if row.journal in needed:
                 continue
-            found = await self._read(row.journal, most=left)
+            found = await bounds.read_within(store, row.journal, most=left)
             left -= sum(map(weight, found))
             if left < 0:
                 self._left_out.append(bounds.RUNS_LEFT_OUT)
@@ -197,23 +169,8 @@ class Story:
             self._heard(record)
         living = [state for state in self._runs.values() if state.alive]
         cursors = {state.journal: state.head for state in living}
-        self._receipts()  # what was delivered before is not told again
+        self._delivered.told(self._runs)  # what was delivered before is not told again
         return cursors | {turn.thread: self._talk.head if self._talk is not None else 0}
-
-    async def _read(
-        self, journal: str, after: int = 0, *, most: float = float("inf")
-    ) -> list[Recorded]:
-        """Read a journal; no further than where it holds more than ``most`` bytes."""
-        found: list[Recorded] = []
-        try:
-            while page := await self._control.store.read(journal, after=after + len(found)):
-                found += page
-                most -= sum(map(weight, page))
-                if most < 0:
-                    break
-        except JournalNotFound:
-            pass  # nothing was said here yet
-        return found
 
     def _fold(self, record: Recorded) -> None:
         journal, event = record.journal, record.event
@@ -281,7 +238,7 @@ class Story:
         if run not in self._runs:
             return []
         told: list[BaseEvent] = []
-        for record in await self._read(run, after=self._head(run)):
+        for record in await bounds.read_within(self._control.store, run, after=self._head(run)):
             if record.at <= item.at:
                 told += self._hear(record, news)
         return told
@@ -297,7 +254,7 @@ class Story:
             news.add(item.event.run, self._head(item.event.run))
         if (taker := self._taker()) != self._run:
             self._follow(taker, news)
-        return [*self._narrate(item), *self._receipts()]
+        return [*self._narrate(item), *self._delivered.told(self._runs)]
 
     def _narrate(self, record: Recorded) -> list[BaseEvent]:
         """Tell of a record, as it is told while it happens."""
@@ -359,27 +316,6 @@ class Story:
     def _head(self, run: str) -> int:
         return self._runs[run].head if run in self._runs else 0
 
-    def _receipts(self) -> list[BaseEvent]:
-        """Return receipts for controls whose status changed: accepted, applied, superseded."""
-        told: list[BaseEvent] = []
-        for run, state in self._runs.items():
-            for position, delivery in state.deliveries.items():
-                if self._delivered.get((run, position)) != delivery.status:
-                    self._delivered[run, position] = delivery.status
-                    told.append(
-                        CustomEvent(
-                            name=RECEIPT,
-                            value={
-                                "run": run,
-                                "verb": delivery.verb,
-                                "status": delivery.status,
-                                "position": position,
-                                "at": delivery.at,
-                            },
-                        )
-                    )
-        return told
-
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 
     @property
@@ -439,16 +375,13 @@ class Story:
         held = self._narrator.under_way(living)
         before = list(takewhile(lambda one: one.id not in held, self._narrator.messages))
         again = self._narrator.reopen(held)
-        return self._snapshot(before), [*again, self._messages()] if held else again
+        return bounds.snapshot_of(before, self._left_out), [
+            *again,
+            self._messages(),
+        ] if held else again
 
     def _messages(self) -> BaseEvent:
-        return self._snapshot(self._narrator.messages)
-
-    def _snapshot(self, messages: list[Message]) -> BaseEvent:
-        shown = bounds.newest_within(messages, bounds.MESSAGES_BYTES_MAX)
-        if len(shown) < len(messages) and bounds.MESSAGES_LEFT_OUT not in self._left_out:
-            self._left_out.append(bounds.MESSAGES_LEFT_OUT)
-        return MessagesSnapshotEvent(messages=shown)
+        return bounds.snapshot_of(self._narrator.messages, self._left_out)
 
     async def _ending(self) -> BaseEvent:
         front, turn, result = self._front, self._turn, None

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from midflight.interfaces.http.problems import Problem
 
-WEB: Final = Path(__file__).resolve().parent.parent / "_web"
+WEB: Final = Path(__file__).resolve().parents[2] / "_web"
 BASE: Final = b'<base href="/">'
 POLICY: Final = "; ".join(
     (
