@@ -34,5 +34,5 @@ async def is_alone(store: Store, state: RunState) -> bool:
 
 
 def _needs_driver(row: Row) -> bool:
-    """Return of a row what ``timing.needs_driver`` returns of a state."""
+    """Return of a row what ``state.needs_driver`` returns of a state."""
     return row.wants_driver and row.phase != Phase.QUEUED

@@ -1,6 +1,6 @@
-"""The pure kernel: what a journal may hold, what it means, and what may come next.
+"""The pure rules of a journal: what it may hold, what it means, and what may come next.
 
-No I/O, no clock, no asyncio. ``events`` are what is stored; ``machine`` says which of them a phase
-takes; ``fold`` turns a journal into a state; ``decide`` answers a request from a state; ``limits``,
-``receipt``, ``preview`` and ``diff`` say to people what the state means.
+No I/O, no clock, no asyncio. ``events`` are stored; ``transition_table`` says which of them a phase
+takes; ``fold`` turns a journal into a state; ``requests`` answers a request from a state;
+``limits``, ``receipt``, ``preview`` and ``status`` say to people what the state means.
 """

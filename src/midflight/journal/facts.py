@@ -1,6 +1,6 @@
 """Facts: how something ended, which driver has a run, and an operator's switch.
 
-These functions are as pure as those of ``decide``, and a store calls them inside its transaction.
+These functions are as pure as those of ``requests``, and a store calls them inside its transaction.
 """
 
 from __future__ import annotations

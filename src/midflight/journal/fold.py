@@ -1,4 +1,4 @@
-"""Folds a journal into a state, one event at a time. ``machine`` has judged the events before.
+"""Folds a journal into a state, one event at a time. ``transition_table`` has judged each.
 
 ``advance`` changes the state it is given. The same state and the same record give the same answer:
 that is why a replay, a second process and a restart after a crash see one and the same run.

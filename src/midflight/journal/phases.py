@@ -1,4 +1,4 @@
-"""The words of the kernel: phases, causes of a hold, effect classes, outcomes, roles."""
+"""The words of a journal: phases, causes of a hold, effect classes, outcomes, roles."""
 
 from __future__ import annotations
 

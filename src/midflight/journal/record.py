@@ -132,7 +132,7 @@ The verb is the name of the event on disk. Nobody's key stands for what somebody
 
 
 ADDED_BY_US: Final = {"in_flight": (), "diff": "", "kept": Limits(), "thread_at": 0}
-"""Fields that the kernel fills in when a request is taken, from the state of that moment."""
+"""Fields that ``requests`` fills in when a request is taken, from the state of that moment."""
 
 
 def body_digest(event: Request) -> bytes:

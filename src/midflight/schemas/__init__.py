@@ -1,7 +1,7 @@
 """JSON Schemas of questions and tools: checked when asked, applied when answered.
 
-A schema can come from a stranger. ``rules`` says what it may contain, ``evaluating`` bounds the
-work that it causes, ``apart`` matches its patterns in a process that can be ended.
+A schema can come from a stranger. ``schema_rules`` says what it may contain, ``evaluation`` bounds
+the work that it causes, ``sandbox`` matches its patterns in a process that can be ended.
 """
 
 from __future__ import annotations

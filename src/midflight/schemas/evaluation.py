@@ -55,7 +55,7 @@ def first_misfit(
     """Return the first thing to put right for the value to fit; None if it fits.
 
     Patterns are skipped unless ``patterns`` is set: one of them can take for ever, so they are
-    only matched in a process that can be ended (see ``apart``).
+    only matched in a process that can be ended (see ``sandbox``).
     """
     from jsonschema.exceptions import best_match
     from referencing import Registry

@@ -1,1 +1,1 @@
-"""Where journals live: memory, SQLite, Postgres, behind one Protocol (``base.Store``)."""
+"""Where journals live: memory, SQLite, Postgres, behind one Protocol (``protocol.Store``)."""

@@ -1,8 +1,8 @@
 """From a decision to rows: what every store does between taking the lock and writing.
 
-``plan`` checks positions, lets the kernel judge each event, folds it, and encodes it. The states
-that it is given are the store's own and end up at the new heads; if anything raises after the first
-event was folded, the store must forget the states named in ``touched``.
+``plan`` checks positions, lets the journal's rules judge each event, folds it, and encodes it. The
+states that it is given are the store's own and end up at the new heads; if anything raises after
+the first event was folded, the store must forget the states named in ``touched``.
 
 Kills, purges and the records of both in the audit are worked out here too, for all stores alike.
 """

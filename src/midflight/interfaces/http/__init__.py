@@ -1,4 +1,4 @@
-"""Runs over HTTP: verbs, state, one event stream, access. Translates; Control and kernel decide."""
+"""Runs over HTTP: verbs, state, one event stream, access. Translates; Control decides."""
 
 from importlib.util import find_spec
 

@@ -114,7 +114,7 @@ class Caps(Body):
     repeats: Count | None = None
 
     def limits(self) -> Limits:
-        """Return the caps as the kernel has them."""
+        """Return the caps as the journal has them."""
         return Limits(**self.model_dump())
 
 
@@ -126,7 +126,7 @@ class RaiseLimits(Verb):
 
     @override
     def asked(self) -> dict[str, Any]:
-        """Return the arguments by name, with the caps as the kernel has them."""
+        """Return the arguments by name, with the caps as the journal has them."""
         limits = self.limits.limits()
         return {"limits": limits, "no_caps": self.no_caps, "expect": self.expect}
 

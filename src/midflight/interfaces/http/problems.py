@@ -66,7 +66,7 @@ class Problem(HTTPException):
 
 
 def as_json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Encode plain data and kernel structs alike."""
+    """Encode plain data and structs alike."""
     encoded = msgspec.json.encode(body)
     return Response(encoded, status, dict(headers or {}), "application/json")
 

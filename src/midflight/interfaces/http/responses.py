@@ -1,4 +1,4 @@
-"""The answers of the server: structs of the kernel as they are, and the few that are made here."""
+"""The answers of the server: structs of the journal as they are, and the few that are made here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Talk to a run: speech in, speech out, and the same verbs of ``Control`` as at every other door.
 
 Four seams (``Vad``, ``Recogniser``, ``Synthesiser``, ``Sink``) hold what depends on a machine or a
-provider. A table without a clock, in ``taking``, decides who speaks when.
+provider. A table without a clock, in ``turn_table``, decides who speaks when.
 """
 
 from importlib.util import find_spec

@@ -1,7 +1,7 @@
 """The list of runs as it changes, and the kill switches: once for everybody who shows it.
 
-As with ``live``, the work is done by whichever of the streams came first. What has changed more
-than its counters is told at once, mere counters once a second.
+As with ``live_journal``, the stream that came first does the work. A row is told at once if more
+than its counters have changed, and once a second if only those have.
 """
 
 from __future__ import annotations
