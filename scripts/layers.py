@@ -20,7 +20,7 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-KERNEL, STORES = "src/midflight/kernel/", "src/midflight/stores/"
+STORES = "src/midflight/stores/"
 RUNTIME = "src/midflight/runtime/"
 START = "tests/scenarios/test_start.py::test_"
 POSTGRES = "tests/stores/test_postgres.py::test_"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from layers import Mutant
 
-CHANNELS = "src/midflight/channels/"
 PEOPLE, WIRE = "tests/channels/test_discord_people.py", "tests/channels/test_discord_wire.py"
 INPUT, HOOK = "tests/channels/test_discord_input.py", "tests/channels/test_webhook.py"
 RELAY, CONTROLS = "tests/channels/test_relay.py", "tests/channels/test_discord_controls.py"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layers import Mutant
 
-RUNTIME, ENGINES = "src/midflight/runtime/", "src/midflight/engines/"
+RUNTIME = "src/midflight/runtime/"
 SECOND = "tests/scenarios/test_second_line.py::test_"
 
 EDGE_MUTANTS = (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from layers import Mutant
 
-RUNTIME, TOOLS = "src/midflight/runtime/", "src/midflight/tools/"
-KERNEL = "src/midflight/kernel/"
+RUNTIME = "src/midflight/runtime/"
 TOLD = "tests/scenarios/test_told_late.py::test_"
 APPROVALS = "tests/attacks/test_approvals.py::test_"
 TWICE = "tests/scenarios/test_nothing_twice.py::test_"

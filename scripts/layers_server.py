@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layers import Mutant
 
-SERVER, STORES = "src/midflight/server/", "src/midflight/stores/"
+STORES = "src/midflight/stores/"
 ACCESS, EVENTS = ("tests/server/test_access.py",), ("tests/server/test_events.py",)
 BAD_INPUT, LIVE = ("tests/server/test_bad_input.py",), ("tests/scenarios/test_live_text.py",)
 HUB, VIEWS = ("tests/stores/test_hub.py",), ("tests/server/test_views.py",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layers import Mutant
 
-RUNTIME, KERNEL = "src/midflight/runtime/", "src/midflight/kernel/"
+RUNTIME = "src/midflight/runtime/"
 HARD = "tests/scenarios/test_messages_hard.py::test_"
 CHAT = "tests/scenarios/test_conversation.py::test_"
 SWITCHING = "tests/scenarios/test_switching.py::test_"
@@ -12,7 +12,6 @@ OVERRULE = "tests/scenarios/test_overrule.py::test_"
 FRONT = "tests/kernel/test_front.py"
 TURNED = "tests/scenarios/test_turned.py::test_"
 WORDS = "tests/attacks/test_words.py::test_"
-ASSISTANT = "src/midflight/assistant/"
 
 TALK_MUTANTS = (
     Mutant(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from layers import Mutant
 
-CLI = "src/midflight/cli/"
 FORGED = "tests/cli/test_forged.py::test_"
 
 TERMINAL_MUTANTS = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from layers import Mutant
 
-VOICE = "src/midflight/voice/"
 QUESTIONS = "tests/voice/test_questions.py::test_"
 OTHERS = "tests/voice/test_questions_of_others.py::test_"
 ODD = "tests/voice/test_odd_moments.py::test_"
