@@ -44,7 +44,10 @@ class Ack(Struct, frozen=True):
 
 
 class Turn(Struct, frozen=True):
-    """What somebody said is on record, and ``run`` is to answer it; empty when nothing was said."""
+    """A turn of a conversation: its messages are on record, and ``run`` is to answer them.
+
+    ``run`` and ``messages`` are empty when nothing was said.
+    """
 
     run: str
     messages: tuple[Ack, ...] = ()

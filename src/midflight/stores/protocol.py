@@ -262,7 +262,7 @@ class Watch(Protocol):
 
 
 class Delta(Struct, frozen=True, gc=False):
-    """What a step says right now, not on record yet: ``text = text[:offset] + piece``."""
+    """A piece of what a step is saying now, not on record yet: ``text = text[:offset] + piece``."""
 
     journal: str
     step: str

@@ -25,7 +25,7 @@ from midflight.stores.protocol import Row
 
 
 class InFlight(Struct, frozen=True):
-    """What is being done at this moment."""
+    """An effect that is in flight at this moment."""
 
     position: int
     name: str

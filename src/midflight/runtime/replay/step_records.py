@@ -1,4 +1,4 @@
-"""What is on record of a function's steps: results, answers, attempts, and its last entry."""
+"""The record of a function's steps: results, answers, attempts, and its last entry."""
 
 from __future__ import annotations
 

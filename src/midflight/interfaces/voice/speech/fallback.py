@@ -42,7 +42,7 @@ class AnyRecogniser:
         self.name = ", ".join(engine.name for engine in engines)
 
     async def recognise(self, pcm: bytes) -> Heard:
-        """What was said; raises ``SpeechFailed`` when none could tell."""
+        """Return the words that were said. Raises ``SpeechFailed`` when no engine could tell."""
         why = SpeechFailed("recognition", "has no engine")
         for engine in self._engines:
             for _ in range(TRIES):
@@ -141,7 +141,7 @@ async def _next(name: str, chunks: AsyncGenerator[Chunk, None], begun: bool) -> 
 
 
 class _Made:
-    """What was made of a text so far, whoever made it."""
+    """The speech made from a text so far, by whichever engine."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -59,7 +59,7 @@ class Ear:
         return [whole[n * FRAME_BYTES : (n + 1) * FRAME_BYTES] for n in range(count)]
 
     def hear(self, frame: bytes) -> float:
-        """How likely it is that somebody speaks in it."""
+        """Return the probability that somebody speaks in the frame."""
         self.level = loudness(frame)
         if self._sound is None:
             self._before += frame
@@ -124,7 +124,7 @@ class Ear:
 
     @property
     def sound(self) -> bytes:
-        """What was kept so far."""
+        """The sound kept so far."""
         return bytes(self._sound or b"")
 
     def end(self) -> bytes:
