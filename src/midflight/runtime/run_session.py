@@ -186,7 +186,7 @@ class AgentCall:
         if not isinstance(error, Signal) or course.signalled or course.told is not None:
             return error
         name = type(error).__name__
-        failed = RuntimeError(f"{name} was raised by the agent's function, and only Midflight may")
+        failed = RuntimeError(f"the agent's function raised {name}, which only Midflight may raise")
         return failed.with_traceback(error.__traceback__)
 
     def report_failure(self) -> None:

@@ -50,7 +50,9 @@ def closed() -> StoreUnavailable:
 
 def name_taken(driver: str) -> InvalidRequest:
     """Return the refusal of a driver whose name another living one has."""
-    return InvalidRequest(f"driver {driver} is alive already; take another name.")
+    return InvalidRequest(
+        f"another living driver is called {driver}: choose another name. Nothing was changed."
+    )
 
 
 class Entry(Struct, frozen=True, gc=False):

@@ -108,8 +108,8 @@ def _asked(query: Query) -> dict[str, Any]:
     given = {name: wanted for name, wanted in conditions.items() if wanted}
     if given and query.kind != "run":
         raise InvalidRequest(
-            f"threads of a server are listed without conditions; {', '.join(given)} cannot be "
-            "asked for. Look runs up instead. Nothing was changed."
+            f"a server lists all its threads: they cannot be filtered by {', '.join(given)}. "
+            "Look up runs instead. Nothing was changed."
         )
     return {"before": query.before, **given}
 

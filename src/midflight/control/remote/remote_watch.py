@@ -172,7 +172,7 @@ class RemoteWatch(Generic[Item]):
             self._cursors[wired.journal] = wired.position
             self._ready.append(wired.record())
         elif wired.position > known:
-            raise Broken("it left something out")
+            raise Broken("an event is missing from its stream")
 
     async def _hang_up(self) -> None:
         response, self._response = self._response, None

@@ -214,7 +214,10 @@ class Guards:
             await host.gate.wait(course)
         seen = await self._look(guard)
         if not seen:
-            raise InvalidRequest(f"guard {name}: its look is empty. It was not noted.")
+            raise InvalidRequest(
+                f"guard {name} returned an empty value, which cannot be compared later. The guard "
+                "was not recorded."
+            )
         await self._note(guard, seen)
 
     async def _note(self, guard: Guard, look: str, why: str = "") -> None:

@@ -384,4 +384,7 @@ class Call:
 def refuse_inside_a_step(what: str) -> None:
     """Code inside a step must get what it needs as arguments, or its record would lie."""
     if in_step.get() is not None:
-        raise InvalidRequest(f"{what} cannot be used inside a step: pass what it needs in.")
+        raise InvalidRequest(
+            f"{what} cannot be used inside a step: use it outside, and pass the value to the "
+            "step as an argument."
+        )

@@ -152,8 +152,9 @@ class Appender:
 
     def _strange(self) -> StoreBusy:
         return StoreBusy(
-            f"{self._server.where} refused the same append {TRIES_MAX} times for reasons that were "
-            "gone each time: check the clocks. Nothing was changed."
+            f"{self._server.where} refused the same append {TRIES_MAX} times, each time for a "
+            "reason that no longer held when it was checked: compare the clocks of the "
+            "machines. Nothing was changed."
         )
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────

@@ -96,7 +96,7 @@ class Ear:
     def _doubt(self, likely: float, seconds: float) -> str:
         """Why it cannot be believed, if it cannot."""
         if not 0.0 <= likely <= 1.0:  # also what is no number at all
-            return f"gave {likely}, which is no likelihood"
+            return f"gave {likely}, which is not between 0 and 1"
         if seconds > STUCK_S:
             return self._stuck(f"took {seconds:.1f} s for {FRAME_MS} ms")
         self._slow = self._slow + 1 if seconds > SLOW_S else 0
