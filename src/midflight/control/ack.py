@@ -23,10 +23,9 @@ class Ack(Struct, frozen=True):
     it has brought about at once, and ``target`` in which run: ``started``, ``paused`` or
     ``redirected``.
 
-    What a front door needs to know of a message beyond those words is in fields of its own:
-    ``phase`` of the run that it goes to, ``doing`` what that run is at, if it works, ``note`` what
-    is said besides how the run stands, ``asks`` what is asked back, and ``kept`` why nothing was
-    begun for it.
+    Fields tell a front door more about a message than those words: ``phase`` is that of the run
+    that it goes to, ``doing`` the work of that run, if it works, ``note`` a remark beside the run's
+    status, ``asks`` a question back, and ``kept`` the reason why nothing was begun for it.
     """
 
     run: str

@@ -1,4 +1,4 @@
-"""Caps and stuckness: what is spent, what is reserved, when to warn and when to hold."""
+"""Caps and stuckness: amounts spent and reserved, when to warn and when to hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host of a step: what a step, and any other call of the function, may ask of its run.
+"""The host of a step: the parts of a run that a step, or another call of its function, may use.
 
 The parts of a run have one owner each, and nobody else writes their fields. Code that works for a
 run gets them through this Protocol and does not know the driver.

@@ -94,7 +94,7 @@ class Signals:
     def forget(self) -> None:
         """Take the signal back: the function is called anew, or will never be again.
 
-        What was raised knows every frame that it has passed, so it must not be kept.
+        An exception that was raised knows every frame that it has passed, so it must not be kept.
         """
         self.told = None
 

@@ -119,7 +119,7 @@ def decode(
     checksum: int,
     body: bytes,
 ) -> Recorded:
-    """Read a row. What is newer than this code is kept as ``Unknown``, what is broken is named."""
+    """Read a row. An event newer than this code is kept as ``Unknown``; a broken one is named."""
     if zlib.crc32(body) != checksum:
         raise CorruptEntry(journal, position, "its checksum does not fit its content")
     try:

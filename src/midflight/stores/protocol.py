@@ -282,9 +282,9 @@ class Began(Delta, frozen=True, gc=False):
 class LiveWatch(Protocol):
     """Events as by ``Watch``, and between them what steps say.
 
-    A watcher that comes late, or comes back, first gets what open steps have said so far. What
-    steps of other processes say is heard at once on Postgres; elsewhere it comes with the journal,
-    every two seconds.
+    A watcher that comes late, or comes back, first gets what open steps have said so far. On
+    Postgres the words of steps in other processes are heard at once; elsewhere they come with the
+    journal, every two seconds.
     """
 
     def __aiter__(self) -> AsyncIterator[Recorded | Delta]:

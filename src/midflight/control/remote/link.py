@@ -1,7 +1,8 @@
 """One server, asked again and again until it answers, within bounds.
 
-Whatever changes something carries an idempotency key, so that a request whose answer was lost can
-be repeated and is not done twice. What has no key is repeated only if it surely was not sent.
+A request that changes something carries an idempotency key, so that it can be repeated when its
+answer was lost, and is not done twice. A request without a key is repeated only if it surely was
+not sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a token comes from: the environment, or a file that only its owner can read."""
+"""Finds the caller's token: in the environment, or in a file that only its owner can read."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ except ImportError as missing:
 
 LOOK_S: Final = 0.1
 UNSURE_S: Final = 3.0  # a loop that was only busy renews its lease before that
-ANSWER_S: Final = 2.0  # what calls have to be answered in, once their runs have come to rest
+ANSWER_S: Final = 2.0  # seconds in which calls are answered, once their runs have come to rest
 log: Final = clean_logger(__name__)
 
 Scope = MutableMapping[str, Any]

@@ -87,7 +87,7 @@ class Told(Struct, frozen=True):
 class Entry:
     """One entry, with the brief, profile and time that the function begins with.
 
-    What is on record after the position has to be asked for again.
+    The function has to ask again for everything on record after the position.
     """
 
     position: int = 0

@@ -51,7 +51,7 @@ async def permitted(step: Step) -> bool:
 
 async def _can_rely(step: Step) -> bool:
     """Return whether what the step relies on is as noted; otherwise hold the run, which asks."""
-    if step.told:  # what it has changed is no change of others, and nobody need agree to it
+    if step.told:  # its own changes are not changes of others, and nobody need agree to them
         return False
     guards, relies_on = step.guards, step.tool.relies_on
     unset = [name for name in relies_on if name not in step.host.journal.state.guards]

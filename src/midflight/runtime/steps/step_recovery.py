@@ -189,9 +189,9 @@ async def resolve(
 ) -> bool:
     """Find out what became of it. True: try again. False: it is on record now.
 
-    A try that has ``failed`` by itself and is proven not done counts as one; what was cut off by a
-    crash, an abort or a stop does not, nor does what a person wants done again. ``cause`` is what
-    it raised: it may say when to try again, or never to.
+    A try that has ``failed`` by itself and is proven not done counts as one; a try that was cut off
+    by a crash, an abort or a stop does not, nor does one that a person wants repeated. ``cause`` is
+    what it raised: it may say when to try again, or never to.
     """
     first, *_ = step.host.history.attempts_of(step.identity)  # a repeat makes no key younger
     recent = step.host.journal.clock.now() - first.at <= step.tool.key_ttl

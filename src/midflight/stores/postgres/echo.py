@@ -31,7 +31,7 @@ FORGET_S: Final = 16.0  # a process that was not heard of for so long is not the
 
 
 class Words(Struct, frozen=True, omit_defaults=True):
-    """A letter: who listens to what, what somebody says, or who still speaks."""
+    """A letter between processes: about listeners, words of a step, or steps that still speak."""
 
     sender: str
     hear: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Echo:
             self._wake()
 
     def ended(self, voice: Voice) -> None:
-        """End a voice; what it has said and nobody was told yet is told with its end."""
+        """End a voice; its words that were not sent yet are sent with its end."""
         spoken = self._spoken.pop(voice, None)
         if spoken is not None:
             self._post += self._pieces(voice, spoken)

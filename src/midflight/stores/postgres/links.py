@@ -208,7 +208,7 @@ class _Errand:
 class Pool:
     """A few connections, each with a task that does what readers and requests want done.
 
-    What is ``pressing`` does not wait for that: if all of them are busy, perhaps with locks of
+    A ``pressing`` errand does not wait for that: if all of them are busy, perhaps with locks of
     others, one more connection is made, which does nothing else.
     """
 

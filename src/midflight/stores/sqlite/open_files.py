@@ -37,7 +37,7 @@ class OpenFiles:
         self.path = path
         self.wait_max_s = wait_max_s
         self.busy_s = busy_s
-        self._held = ExitStack()  # what the writer uses
+        self._held = ExitStack()  # used by the writer
         self._rest = ExitStack()
         try:
             self._open(ids)
