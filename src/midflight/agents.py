@@ -25,7 +25,7 @@ TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
 T = TypeVar("T", default=Any)
 Mode: TypeAlias = Literal["immediate", "boundary"]
 OnDisconnect: TypeAlias = Literal["continue", "pause", "cancel"]
-"""What may happen to a run when the client that reads it leaves."""
+"""The choices of ``on_disconnect``: the fate of a run when the client that reads it leaves."""
 AgentFunction: TypeAlias = Callable[[Run], Coroutine[Any, Any, T]]
 
 MODES: Final = get_args(Mode)

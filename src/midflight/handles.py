@@ -32,7 +32,7 @@ from midflight.stores.protocol import Delta, Query, Row
 T = TypeVar("T", default=Any)
 
 Reach: TypeAlias = Literal["tree", "this"]
-"""How far a verb reaches: the run with the background runs that it has begun, or it alone."""
+"""The reach of a verb: the run with the background runs that it has begun, or the run alone."""
 
 OnQuestion: TypeAlias = Literal["wait", "raise"]
 Overruling: TypeAlias = Action | Literal["back", "undo"]

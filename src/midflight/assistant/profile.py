@@ -78,7 +78,7 @@ async def escalate(run: Run, *, reason: str) -> str:
 
 
 ACTIONS = (plan, ask, escalate)
-"""What every profile has unless it is given others."""
+"""The actions that every profile has unless it is given others."""
 
 
 def delegating(worker: str) -> Action:

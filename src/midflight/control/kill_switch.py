@@ -1,4 +1,4 @@
-"""The operator's switch: stops all that is in a scope at once, and lets it move again."""
+"""The operator's switch: stops all runs in a scope at once, and lets them move again."""
 
 from __future__ import annotations
 

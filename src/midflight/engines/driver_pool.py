@@ -83,7 +83,7 @@ def known_agents(agents: Iterable[Agent]) -> dict[str, Agent]:
 
 
 class Post(Struct, frozen=True):
-    """The place where drivers work, and what they work with."""
+    """The place where drivers work, with everything that they share."""
 
     store: Store
     agents: Mapping[str, Agent]

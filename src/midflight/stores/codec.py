@@ -1,4 +1,4 @@
-"""Event <-> stored row. Tolerant of what is newer, strict about what is broken.
+"""Turns events into stored rows and back. Accepts newer events, and refuses broken rows.
 
 A row is the event as JSON that any SQL tool can show, its version, whether a reader must
 understand it, and a checksum: a flipped bit inside a string would still be good JSON.

@@ -52,7 +52,7 @@ class Source(Struct, frozen=True):
     memory_bytes_max: int = MEMORY_BYTES_MAX
     superuser: bool = False
     untrusted: bool = False
-    """Whether strangers may have written what is in the database."""
+    """True if strangers may have written the content of the database."""
 
 
 async def ask_sqlite(reader: Source, sql: str, params: list[Any]) -> Found:

@@ -122,7 +122,7 @@ class RemoteControl(AnyControl):
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The address of the server."""
         return self._link.url
 
     async def me(self) -> Actor:

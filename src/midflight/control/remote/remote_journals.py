@@ -30,7 +30,7 @@ class _Switches(Struct):
 
 
 class RemoteJournals:
-    """Reads, looks up and watches. Decides nothing: that is the server's."""
+    """Reads, looks up and watches the journals of a server. All decisions are the server's."""
 
     def __init__(self, link: Link, *, away_s: float = AWAY_S) -> None:
         self._link = link

@@ -36,7 +36,7 @@ class Broken(Exception):
 
 
 class RemoteWatch(Generic[Item]):
-    """Yields while it is entered; ``live`` also what steps say between the records."""
+    """Yields records while it is entered; with ``live`` also the words of steps between them."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
 
 
 class Door:
-    """Open while its worker is ``sure`` of its lease, until that leaves."""
+    """A door that is open while its worker is ``sure`` of its lease, until the worker leaves."""
 
     def __init__(
         self, listen: Callable[[], socket.socket], sure: Callable[[], bool], patience_s: float

@@ -121,7 +121,7 @@ class Placing(Struct, frozen=True, kw_only=True):
     service: str = SERVICE
 
     def restate(self) -> Restate:
-        """Where Restate is."""
+        """Return the addresses of Restate."""
         return Restate(ingress=self.ingress, admin=self.admin, service=self.service)
 
 

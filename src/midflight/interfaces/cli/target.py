@@ -1,4 +1,4 @@
-"""Where a command works: on a store of this machine, or over HTTP on a server.
+"""The target of a command: a store of this machine, or a server over HTTP.
 
 ``@at_a_desk`` makes a command of an async function that takes a ``Desk`` first: it adds the options
 that say where, opens it, and closes it whatever happens.

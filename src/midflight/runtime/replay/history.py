@@ -40,7 +40,7 @@ ASKED_BY_IT: Final = (*OF_THE_FUNCTION, f"{HANDED_OVER}:")  # all questions of t
 
 @dataclass(slots=True, eq=False)
 class History:
-    """One run's. Every run in memory has one: empty dicts, where sets would weigh three times that.
+    """The history of one run. It has dicts, because an empty set weighs three times as much.
 
     The function changes two parts of it on its way: the steps that it has still to ask for, and the
     signals that it was told.

@@ -166,7 +166,7 @@ class Tree(Struct, frozen=True):
 
 
 class Lineage:
-    """One run's line. ``gone`` is a run of it without which a fork can only be ended."""
+    """The line of one run. ``gone`` is a missing run, without which a fork can only be ended."""
 
     __slots__ = ("_below", "_done", "_journal", "_repeating", "gone")
 

@@ -147,7 +147,7 @@ class Cut(Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class Circles:
-    """One run's. Calls are put in short only when somebody looks at them."""
+    """The circles of one run. Calls are shortened only when somebody looks at them."""
 
     made: int = 0
     nudged_at: int | None = None  # the function was told, after so many of them

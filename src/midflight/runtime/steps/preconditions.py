@@ -1,4 +1,4 @@
-"""Further conditions of a step: the world as it was noted, consent, time to say no.
+"""Further conditions of a step: guards that still hold, approval, and the undo window.
 
 A question for approval is about these arguments, this rule and this look of what the tool relies
 on. When any of them has changed since, an approval that was given does not count any more, and the

@@ -45,7 +45,7 @@ class _Stale(Exception):
 
 
 class Appender:
-    """Writes what drivers and people have to say. Kills and purges use its ``states`` too."""
+    """Writes the appends of drivers and people. Kills and purges use its ``states`` too."""
 
     def __init__(
         self, server: Server, pool: Pool, chaining: Chaining, clock: ServerClock, hub: Hub, ids: Ids

@@ -1,4 +1,4 @@
-"""Passes on to other machines what steps say, as long as somebody there listens.
+"""Passes the words of steps on to other machines, as long as somebody there listens.
 
 A process in which somebody watches a run *with its text* says so; the one that drives the run then
 passes on what its steps say, and nobody else does. None of it is kept: the journal has it a moment
@@ -67,7 +67,7 @@ class Far(Struct):
 
 
 class Echo:
-    """Both ends of it: passes on what is said here, and has what others say heard here."""
+    """Passes the words of steps here on to other processes, and theirs to the watchers here."""
 
     def __init__(self, hub: Hub, ids: Ids, wake: Callable[[], None]) -> None:
         self._hub = hub

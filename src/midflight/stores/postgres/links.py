@@ -1,4 +1,4 @@
-"""Connections, and how work gets to one of them.
+"""The connections to the server, and the way in which work gets to one of them.
 
 A connection is never trusted to be there. Work is a function of a connection, called again on a new
 one when the old one was lost, for a bounded time. That is safe because everything that writes

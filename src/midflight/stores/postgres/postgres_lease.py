@@ -31,7 +31,7 @@ log: Final = logging.getLogger(__name__)
 
 
 class RowLease:
-    """Held while its row is surely alive."""
+    """A lease that is held while its row is surely alive."""
 
     def __init__(self, pool: Pool, driver: str, holder: str, ttl: float) -> None:
         self.driver = driver

@@ -30,7 +30,7 @@ FIRST: Final = 1 << 62  # the byte where the drivers' begin
 
 
 class FileLease:
-    """Held until its block ends or the process does."""
+    """A lease that is held until its block ends or the process does."""
 
     def __init__(self, driver: str, lock: int) -> None:
         self.driver = driver

@@ -1,4 +1,4 @@
-"""News of what other processes append to the same SQLite file."""
+"""News of the appends of other processes to the same SQLite file."""
 
 from __future__ import annotations
 
