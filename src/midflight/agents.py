@@ -122,19 +122,13 @@ def agent(
     _check_word("mode", mode, MODES)
     _check_word("on_disconnect", on_disconnect, ON_DISCONNECT)
     if triage is not None and not converses:
-        raise InvalidRequest(
-            "triage= needs converses=True: only the messages of an agent that converses are "
-            "triaged."
-        )
+        raise InvalidRequest("triage= needs converses=True: it chooses about messages.")
     if not 0 <= triage_after <= TRIAGE_AFTER_MAX_S:
         raise InvalidRequest(f"triage_after= must be between 0 and {TRIAGE_AFTER_MAX_S:g} seconds.")
 
     def declare(function: AgentFunction) -> Agent:
         if not callable(function):
-            raise InvalidRequest(
-                "@agent decorates an async function (`async def`), and was put above "
-                f"{function!r:.60}."
-            )
+            raise InvalidRequest(f"@agent decorates an async function, not {function!r:.60}.")
         called = name if isinstance(name, str) and name else function.__name__
         return Agent(
             called,

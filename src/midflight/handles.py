@@ -261,9 +261,7 @@ class RunHandle(Generic[T]):
         """Wait until the run asks something, and return its oldest open question."""
         state = await self.until(lambda s: bool(s.questions) or not s.alive)
         if not state.questions:
-            raise InvalidRequest(
-                f"run {self.id} is {state.phase} and will not ask anything any more."
-            )
+            raise InvalidRequest(f"run {self.id} is {state.phase} and will ask nothing more.")
         return await self._question(min(state.questions))
 
     async def state(self) -> RunState:

@@ -47,7 +47,7 @@ async def test_a_started_run_is_a_handle_that_knows_its_result(driving: Open, do
         assert await run.result() == "3 approve"
         assert run == await Client(opened).start(asker, "count", key="once")
         assert await run.questions() == []
-        with pytest.raises(InvalidRequest, match="will not ask anything any more"):
+        with pytest.raises(InvalidRequest, match="will ask nothing more"):
             await run.next_question()
 
 
