@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MODULE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
+HEADLESS = re.compile(r"(?:What|Who|Whose|Whom|How|Whether|Which)\b")
+HEADLESS_SHARE_MAX = 0.02
 
 
 def tracked() -> list[Path]:
@@ -47,6 +49,29 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
             text = path.read_text(encoding="utf-8", errors="replace")
             found = told.search(text)
             assert found is None, f"{path.relative_to(ROOT)}: {text[found.start() :][:80]}"
+
+
+def docstrings(path: Path) -> list[tuple[int, str]]:
+    """All docstrings of a module, with the lines on which they begin."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                found.append((node.body[0].lineno, text))
+    return found
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun_and_not_with_a_question_word() -> None:
+    all_of_them = [(path, *each) for path in SOURCES for each in docstrings(path)]
+    headless = [
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for path, line, text in all_of_them
+        if HEADLESS.match(text)
+    ]
+
+    share = len(headless) / len(all_of_them)
+    assert share <= HEADLESS_SHARE_MAX, f"{share:.1%} of docstrings:\n" + "\n".join(headless)
 
 
 def test_cancelled_is_spelled_in_one_way() -> None:

@@ -25,7 +25,7 @@ TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
 T = TypeVar("T", default=Any)
 Mode: TypeAlias = Literal["immediate", "boundary"]
 OnDisconnect: TypeAlias = Literal["continue", "pause", "cancel"]
-"""What may happen to a run when the client that reads it leaves."""
+"""The choices of ``on_disconnect``: the fate of a run when the client that reads it leaves."""
 AgentFunction: TypeAlias = Callable[[Run], Coroutine[Any, Any, T]]
 
 MODES: Final = get_args(Mode)
@@ -62,7 +62,7 @@ class Agent(Struct, Generic[T], frozen=True):
 
 def _check_word(name: str, given: str, words: Sequence[str]) -> None:
     if given not in words:
-        raise InvalidRequest(f"{name} {given!r} is none of {', '.join(words)}.")
+        raise InvalidRequest(f"{name}= must be one of {', '.join(words)}, not {given!r}.")
 
 
 @overload
@@ -122,13 +122,13 @@ def agent(
     _check_word("mode", mode, MODES)
     _check_word("on_disconnect", on_disconnect, ON_DISCONNECT)
     if triage is not None and not converses:
-        raise InvalidRequest("triage= is for agents that converse: say converses=True too.")
+        raise InvalidRequest("triage= needs converses=True: it chooses about messages.")
     if not 0 <= triage_after <= TRIAGE_AFTER_MAX_S:
-        raise InvalidRequest(f"triage_after= is between 0 and {TRIAGE_AFTER_MAX_S:g} seconds.")
+        raise InvalidRequest(f"triage_after= must be between 0 and {TRIAGE_AFTER_MAX_S:g} seconds.")
 
     def declare(function: AgentFunction) -> Agent:
         if not callable(function):
-            raise InvalidRequest(f"@agent stands above an async def, not above {function!r:.60}.")
+            raise InvalidRequest(f"@agent decorates an async function, not {function!r:.60}.")
         called = name if isinstance(name, str) and name else function.__name__
         return Agent(
             called,

@@ -189,7 +189,10 @@ def control_of(client: Client | Control) -> Control:
     """
     control = client.controls if isinstance(client, Client) else client
     if not isinstance(control, Control):
-        raise InvalidRequest("this needs a client of midflight.open: a server has its own doors.")
+        raise InvalidRequest(
+            "this works only with a client of midflight.open, not with one of "
+            "midflight.connect: use the interfaces of the server itself."
+        )
     return control
 
 
@@ -205,7 +208,7 @@ def _scope(
     given = [each for each in named if each is not None]
     if len(given) != 1:
         raise InvalidRequest(
-            'say which: "all", agent= or thread=, one of them. Nothing was changed.'
+            'name one scope, and only one: "all", agent= or thread=. Nothing was changed.'
         )
     return given[0]
 

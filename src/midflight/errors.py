@@ -62,7 +62,7 @@ ENDED: Final = {
     "cancelled": "was cancelled",
     "killed": "was killed",
 }
-"""How a run has ended, as a sentence says it."""
+"""The end of a run, in the words of a sentence."""
 
 
 class MidflightError(Exception):

@@ -190,7 +190,7 @@ def _short(value: Any) -> str:
     except Exception as error:
         kind = type(error).__name__
         raise InvalidRequest(
-            f"what was looked at cannot be compared ({kind}): give a version, a digest or other "
-            "plain data. Nothing was noted."
+            f"the value that the guard returned cannot be compared ({kind}): return a version, "
+            "a digest or other plain data. The guard was not recorded."
         ) from error
     return blake2b(plain, digest_size=16).hexdigest()

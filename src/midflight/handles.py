@@ -32,7 +32,7 @@ from midflight.stores.protocol import Delta, Query, Row
 T = TypeVar("T", default=Any)
 
 Reach: TypeAlias = Literal["tree", "this"]
-"""How far a verb reaches: the run with the background runs that it has begun, or it alone."""
+"""The reach of a verb: the run with the background runs that it has begun, or the run alone."""
 
 OnQuestion: TypeAlias = Literal["wait", "raise"]
 Overruling: TypeAlias = Action | Literal["back", "undo"]
@@ -261,7 +261,7 @@ class RunHandle(Generic[T]):
         """Wait until the run asks something, and return its oldest open question."""
         state = await self.until(lambda s: bool(s.questions) or not s.alive)
         if not state.questions:
-            raise InvalidRequest(f"run {self.id} is {state.phase} and asks nothing any more.")
+            raise InvalidRequest(f"run {self.id} is {state.phase} and will ask nothing more.")
         return await self._question(min(state.questions))
 
     async def state(self) -> RunState:

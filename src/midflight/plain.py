@@ -118,7 +118,7 @@ def _find(value: Any, path: str, hook: EncodeHook, above: tuple[int, ...] = ()) 
     if parts is None:
         return _of_leaf(value, path, hook)
     if id(value) in above:
-        return NotPlain(path, "holds itself: a circle has no end")
+        return NotPlain(path, "contains itself")
     if len(above) > NESTING:
         return NotPlain(path.partition("[")[0], _TOO_DEEP)
     if isinstance(value, dict) and (found := _of_keys(value, path)):

@@ -759,7 +759,7 @@ async def test_an_export_can_be_of_a_time(tmp_path: Path) -> None:
     assert len(told.stdout.splitlines()) == 3
     wrong = await midflight(tmp_path, "audit", "export", "--since", "yesterday")
     assert wrong.returncode == 1
-    assert "is no time" in wrong.stderr
+    assert "is not a time" in wrong.stderr
 
 
 @given(

@@ -223,7 +223,7 @@ def test_it_does_not_begin_without_a_token_or_anybody_who_may_use_it_or_a_store_
     assert main(["discord", AGENT]) == 1
     assert "name somebody with --allow" in capsys.readouterr().err
     assert main(["discord", AGENT, "--allow", "1=king"]) == 1
-    assert "'king' is no role" in capsys.readouterr().err
+    assert "'king' is not a role" in capsys.readouterr().err
     assert main(["discord", AGENT, "--allow", "1=controller", "--attach"]) == 3
     assert "there is no store midflight.db here" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -233,7 +233,7 @@ async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much_of_what_holds
         (run,) = await control.runs(Query(agent="capped"))
         assert (await control.state(run.journal)).limits == replace(caps, steps=4)
         late = await board.form("desk", card.buttons[0].action, ANN)
-        assert late.text == "no cap holds it any more. Nothing was changed."
+        assert late.text == "the run is not held at a cap any more. Nothing was changed."
 
 
 async def test_a_cap_of_nothing_and_one_on_circles_are_offered_too(

@@ -158,7 +158,7 @@ def until_it_serves(port: int, process: subprocess.Popen[bytes]) -> None:
 
 def test_a_closed_input_is_one_that_nobody_can_be_asked_on(scene: Scene) -> None:
     done = in_a_shell(scene, "kill all <&-")
-    assert (done.returncode, "Say so with --yes" in done.stderr) == (1, True)
+    assert (done.returncode, "Confirm with --yes" in done.stderr) == (1, True)
     assert in_a_shell(scene, "runs 2>&-").returncode == 0
 
 

@@ -109,7 +109,7 @@ def test_a_run_that_has_ended_is_forked_and_undone(scene: Scene) -> None:
 def test_an_operator_stops_an_agent_and_brings_its_run_back(scene: Scene) -> None:
     run = begin(scene, "host")
     scene.until(run, "running")
-    assert "Say so with --yes" in scene.said("kill", "agent:host", status=1)
+    assert "Confirm with --yes" in scene.said("kill", "agent:host", status=1)
     killed = scene.json("kill", "agent:host", "--yes", "--reason", "too loud")
     assert run in killed["killed"]
     assert scene.said("watch", run, status=12).startswith(run)
@@ -142,7 +142,7 @@ def test_a_run_may_be_named_by_its_beginning_or_as_the_last(scene: Scene) -> Non
     run = begin(scene, "porter", seconds=0.1)
     assert scene.json("show", "last")["run"] == run
     assert scene.json("show", run[:24])["run"] == run
-    assert "may be several" in scene.said("show", "r-0", status=4)
+    assert "is the beginning of several ids" in scene.said("show", "r-0", status=4)
     assert "there is no run r-zz" in scene.said("show", "zz", status=4)
     listed = scene.json("runs", "--limit", "1")
     assert (listed["rows"][0]["journal"], listed["next"]) == (run, run)

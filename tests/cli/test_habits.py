@@ -86,7 +86,7 @@ def test_a_run_is_driven_by_the_command_itself_and_told_as_it_goes(scene: Scene)
 def test_what_is_old_is_purged_when_that_is_meant(scene: Scene) -> None:
     scene.said("run", "cli.staff:porter", "tea", "--input", '{"seconds": 0}')
     assert "--yes" in scene.said("purge", "--older-than", "0s", status=1)
-    assert "is no age" in scene.said("purge", "--older-than", "soon", "--yes", status=1)
+    assert "is not an age" in scene.said("purge", "--older-than", "soon", "--yes", status=1)
     assert scene.json("purge", "--older-than", "0s", "--yes")["runs"] == 1
     assert "Nothing has run yet" in scene.said("runs")
 
@@ -184,12 +184,16 @@ def no_traceback(done: subprocess.CompletedProcess[str], status: int, words: str
         (["run", "cli.staff:nobody"], 4, "has no attribute 'nobody'"),
         (["run", "cli.staff"], 4, "has several agents"),
         (["run", "cli.staff:porter", "x", "--input", "{"], 1, "--input is not JSON"),
-        (["runs", "--store", "a.db", "--server", "http://127.0.0.1:1"], 1, "in one place"),
+        (["runs", "--store", "a.db", "--server", "http://127.0.0.1:1"], 1, "not both"),
         (["runs", "--store", "mysql://x"], 3, "not a kind of store"),
         (["runs", "--server", "http://127.0.0.1:1"], 3, "cannot reach the agent server"),
         (["runs", "--server", "127.0.0.1"], 1, "is not the address of a server"),
         (["runs", "--server", "http://example.com"], 3, "another machine"),
-        (["purge", "--older-than", "1d", "--store", ":memory:"], 1, "nothing to see"),
+        (
+            ["purge", "--older-than", "1d", "--store", ":memory:"],
+            1,
+            "another process cannot see it",
+        ),
     ],
 )
 def test_nonsense_is_answered_in_one_line(

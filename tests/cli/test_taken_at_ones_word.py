@@ -104,7 +104,7 @@ def test_words_that_are_not_utf8_are_refused_as_that(scene: Scene) -> None:
             timeout=CALL_S,
         )
         assert done.returncode == 1
-        assert "not all of 'caf?' is UTF-8" in done.stderr.decode()
+        assert "'caf?' is not valid UTF-8" in done.stderr.decode()
     assert not (scene.folder / "midflight.db").exists()
 
 

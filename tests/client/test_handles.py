@@ -47,7 +47,7 @@ async def test_a_started_run_is_a_handle_that_knows_its_result(driving: Open, do
         assert await run.result() == "3 approve"
         assert run == await Client(opened).start(asker, "count", key="once")
         assert await run.questions() == []
-        with pytest.raises(InvalidRequest, match="asks nothing any more"):
+        with pytest.raises(InvalidRequest, match="will ask nothing more"):
             await run.next_question()
 
 
@@ -159,7 +159,7 @@ async def test_a_kill_switch_is_pressed_listed_and_released(driving: Open, door:
         assert list(killing.killed) == [run.id]
         assert [switch.scope for switch in await client.switches()] == ["agent:looker"]
         assert (await run.wait()).phase is Phase.KILLED
-        with pytest.raises(InvalidRequest, match="one of them"):
+        with pytest.raises(InvalidRequest, match="name one scope, and only one"):
             await client.kill(agent=looker, thread="t-1")  # type: ignore[call-overload]
         assert await client.release(*await client.switches())
         assert not await client.release(agent="looker")

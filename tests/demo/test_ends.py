@@ -269,7 +269,7 @@ def test_a_server_without_a_model_a_key_that_is_missing_and_a_bad_pace_are_said_
 ) -> None:
     assert "OPENAI_MODEL" in refused(theatre, OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert "ANTHROPIC_API_KEY" in refused(theatre, "--model", "anthropic:claude-x")
-    assert "is no address of a model" in refused(theatre, "--model", "nobody")
+    assert "is not the address of a model" in refused(theatre, "--model", "nobody")
     assert "--pace" in refused(theatre, "--pace", "-1")
 
 

@@ -42,9 +42,13 @@ def test_calls_with_one_result_each_right_after_them_are_paired(turns: tuple[Tur
         ((ASK, CALLS, result("a"), result("a"), result("b")), "a", "second result"),
         ((ASK, CALLS, result("a"), result("b"), ASK, result("b")), "b", "second result"),
         ((ASK, result("z")), "z", "never made"),
-        ((ASK, CALLS, result("a"), result("b"), CALLS), "a", "its own"),
+        ((ASK, CALLS, result("a"), result("b"), CALLS), "a", "another call has the same"),
         ((Turn("user", calls=CALLS.calls),), "a", "only the assistant"),
-        ((Turn("assistant", calls=(ToolCall("", "x", "{}"),)),), "without an id", "its own"),
+        (
+            (Turn("assistant", calls=(ToolCall("", "x", "{}"),)),),
+            "without an id",
+            "another call has the same",
+        ),
     ],
 )
 def test_a_call_that_is_not_paired_is_named(turns: tuple[Turn, ...], call: str, why: str) -> None:

@@ -67,7 +67,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://host/v1", "http:///v1"])
 def test_a_server_is_reached_by_http(url: str) -> None:
-    with pytest.raises(ModelUnavailable, match="no address of a server"):
+    with pytest.raises(ModelUnavailable, match="not the address of a server"):
         open_model(f"openai:m@{url}", environment=KEYS)
 
 

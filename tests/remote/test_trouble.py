@@ -281,8 +281,8 @@ async def test_an_odd_id_goes_nowhere_else(driving: Open) -> None:
         ("127.0.0.1:8321", "not the address"),
         ("ftp://x", "not the address"),
         ("http://[::1", "not the address"),
-        ("http://127.0.0.1:1/#code=mf_x", "without names and codes"),
-        ("http://ann:secret@127.0.0.1:1", "without names and codes"),
+        ("http://127.0.0.1:1/#code=mf_x", "must not hold a user name, a password"),
+        ("http://ann:secret@127.0.0.1:1", "must not hold a user name, a password"),
         ("http://agents.example.com", "another machine"),
     ],
 )
@@ -319,7 +319,7 @@ def test_a_token_comes_from_the_environment_or_from_a_file_of_its_owner_only(
         found_token(tmp_path / "nowhere")
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo, 0o600)
-    with pytest.raises(errors.NotAdmitted, match="not a file"):
+    with pytest.raises(errors.NotAdmitted, match="not an ordinary file"):
         found_token(fifo)
 
 

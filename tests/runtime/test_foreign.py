@@ -62,7 +62,7 @@ def test_a_value_that_json_does_not_give_back_is_refused_with_its_place(what: st
         ({"a": [1, math.nan]}, "the value['a'][1] is NaN, which JSON cannot hold"),
         ({"a": {5: "tea"}}, "the value['a'] has the key 5 (int): keys must be text"),
         ([odd.HALF], "the value[0] holds half of a character"),
-        (odd.circle(), "the value[1]['again'] holds itself"),
+        (odd.circle(), "the value[1]['again'] contains itself"),
         (odd.nested(600), "the value is nested more than 200 levels deep"),
         ([None, object()], "the value[1] is of type object, which is not plain data"),
     ],

@@ -538,7 +538,7 @@ async def test_a_message_knows_what_was_chosen_about_it(driving: Open) -> None:
 
 
 def test_a_triage_is_for_agents_that_converse() -> None:
-    with pytest.raises(InvalidRequest, match="say converses=True too"):
+    with pytest.raises(InvalidRequest, match="triage= needs converses=True"):
         agent("mute", triage=Model().__call__)
     with pytest.raises(InvalidRequest, match="between 0 and 5 seconds"):
         agent("slow", converses=True, triage_after=60)

@@ -189,11 +189,14 @@ async def test_what_cannot_be_is_refused_in_words(driving: Open) -> None:
         stage.gate("r").set()
         await control.result(run)
         with pytest.raises(
-            InvalidRequest, match=r"no step 'Make d' is on record, but Make a, Make b, Make c, Read"
+            InvalidRequest,
+            match=r"no step 'Make d' on record; its steps are: Make a, Make b, Make c, Read",
         ):
             await control.fork(run, "Make d")
         for nowhere in (-1, 0, 1, 1000):
-            with pytest.raises(InvalidRequest, match=rf"has no place {nowhere}; it goes from 2 to"):
+            with pytest.raises(
+                InvalidRequest, match=rf"cannot be forked at position {nowhere}: choose one"
+            ):
                 await control.fork(run, nowhere)
         assert len(await control.runs()) == 1
 

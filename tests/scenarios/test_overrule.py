@@ -265,11 +265,11 @@ async def test_what_makes_no_sense_any_more_is_refused_with_what_to_do(driving: 
             (also, "back", "has no parked run behind it"),
             (later, "defer", "is a todo already"),
             (hers, "switch", "is a viewer's: write it yourself"),
-            (also, "dance", "is no choice; use one of incorporate, switch, defer, back, undo"),
+            (also, "dance", "is not a choice; use one of incorporate, switch, defer, back, undo"),
         ]:
             with pytest.raises(InvalidRequest, match=why):
                 await control.overrule(thread, message.position, choice, who=ANN)
-        with pytest.raises(InvalidRequest, match="there is no message 1"):
+        with pytest.raises(InvalidRequest, match="message 1 of"):
             await control.overrule(thread, 1, "switch", who=ANN)
         with pytest.raises(NotAllowed):
             await control.overrule(thread, also.position, "switch", who=VIC)

@@ -195,7 +195,10 @@ async def test_the_brief_cannot_be_read_inside_a_step(driving: Open) -> None:
 
     async with driving(clerk) as control:
         assert await control.result(await control.start(clerk, "a")) == "refused"
-    assert said == ["run.brief cannot be used inside a step: pass what it needs in."]
+    assert said == [
+        "run.brief cannot be used inside a step: use it outside, and pass the value to the step as "
+        "an argument."
+    ]
 
 
 async def test_an_effect_in_flight_finishes_first_and_its_result_is_kept(driving: Open) -> None:

@@ -95,7 +95,7 @@ async def test_what_is_no_agent_and_two_of_one_name_are_refused_before_a_store_i
     async def plain(run: Run) -> None: ...
 
     namesake = agent("slips.asker")(plain)
-    for agents, why in (((plain,), r"put @agent\(\) above it"), ((asker, namesake), "two agents")):
+    for agents, why in (((plain,), r"decorate its function"), ((asker, namesake), "two agents")):
         with pytest.raises(InvalidRequest, match=why):
             async with local("nowhere/at/all.db", *agents):
                 pass
@@ -124,7 +124,7 @@ async def test_a_run_whose_record_nobody_could_read_is_not_started(
     driving: Open, wrong: dict[str, Any]
 ) -> None:
     async with driving(asker) as control:
-        with pytest.raises(InvalidRequest, match=r"othing was|no thread|no agent"):
+        with pytest.raises(InvalidRequest, match=r"othing was|not the id of a thread|not an agent"):
             asked: dict[str, Any] = {"agent": asker, "brief": "work"} | wrong
             await control.start(**asked)
         assert await control.runs() == []
@@ -155,7 +155,7 @@ async def test_a_press_that_nobody_could_read_again_is_refused_and_the_run_unhar
             spoken: Any = other
             with pytest.raises(InvalidRequest, match=r"text= is \w+ and no text.*Nothing was"):
                 await control.send(state.thread, spoken)
-        with pytest.raises(InvalidRequest, match=r"is no text. Nothing was stopped"):
+        with pytest.raises(InvalidRequest, match=r"must be a text, .*Nothing was stopped"):
             await control.kill("all", who=Actor("olga", role=Role.OPERATOR), reason=number)
         await control.answer(run, next(iter(state.questions)), "fine")
         assert await control.result(run) == "fine"
@@ -172,7 +172,7 @@ async def test_a_name_alone_is_nobody_with_any_right(driving: Open) -> None:
             control.start(asker, "more", who=name),
             control.kill("all", who=name),
         ):
-            with pytest.raises(InvalidRequest, match=r"'ann' is no Who: write Who\(name\)"):
+            with pytest.raises(InvalidRequest, match=r"who= must be an Actor, .* not 'ann'"):
                 await press
         assert not (await control.state(run)).holds
         assert not [line for line in await control.transcript(state.thread) if line.text]
@@ -208,7 +208,7 @@ async def failure(control: Control, clerk: Any) -> str:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (("Look", "look", "x"), "'look' is no function"),
+        (("Look", "look", "x"), "'look' is not a function"),
         ((look, "x"), "takes a name first"),
         (("Look", look, "x"), "await run.step('Look', look, …)"),
     ],

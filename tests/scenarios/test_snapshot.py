@@ -138,7 +138,10 @@ async def test_a_snapshot_is_refused_while_a_step_is_open(driving: Open) -> None
         run = await control.start(clerk, "work")
         await control.ended(run)
         assert await of_kind(control, run, e.StateSaved) == []
-    assert said == ["run.snapshot while steps are open: Read slowly. Nothing saved."]
+    assert said == [
+        "run.snapshot cannot be called while steps are open (Read slowly): await them first. "
+        "Nothing was saved."
+    ]
 
 
 async def test_a_snapshot_is_refused_while_something_is_asked(driving: Open) -> None:
@@ -162,7 +165,10 @@ async def test_a_snapshot_is_refused_while_something_is_asked(driving: Open) -> 
         opened.set()
         await control.answer(run, question, 2025)
         assert await control.result(run) == 2025
-    assert said == ["run.snapshot while steps are open: the question 'Which year?'. Nothing saved."]
+    assert said == [
+        "run.snapshot cannot be called while steps are open (the question 'Which year?'): await "
+        "them first. Nothing was saved."
+    ]
 
 
 async def test_a_large_state_comes_back_whole(driving: Open, crashing: Open) -> None:

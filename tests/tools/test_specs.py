@@ -129,7 +129,7 @@ def test_a_name_is_made_of_what_providers_take_and_stays_apart_from_others() -> 
     assert [len(name) for name in names] == [64, 64]
     assert names[0] != names[1]
     assert list(named([order, *longs])) == ["shop_order", *names]
-    with pytest.raises(InvalidTool, match=r"could not tell it from shop\.order"):
+    with pytest.raises(InvalidTool, match=r"would see the same name for it and for shop\.order"):
         named([order, structs.replace(order, name="shop/order")])
 
 

@@ -189,7 +189,7 @@ async def test_half_of_an_answer_stays_in_its_line_to_be_put_right(driving: Open
         async with looking(control, run) as screen:
             await screen.until("Where to?", "Review  Esc")
             await screen.press("escape", *'{"to":', "enter")
-            await screen.until("begins as JSON and is none")
+            await screen.until("begins like JSON but is not")
             assert (await control.state(run)).phase is Phase.WAITING
             await screen.press(*' "Rome"}', "enter")
             assert await control.result(run) == str({"to": "Rome"})

@@ -79,8 +79,8 @@ def dawdles(_: object) -> float:
 VAD_FAULTS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "dead": (dies, "has broken: RuntimeError"),
     "slow": (dawdles, "takes more than 0.1 s"),
-    "garbage, no number": (lambda _: float("nan"), "no likelihood"),
-    "garbage, no likelihood": (lambda _: 7.0, "no likelihood"),
+    "garbage, no number": (lambda _: float("nan"), "is not between 0 and 1"),
+    "garbage, no likelihood": (lambda _: 7.0, "is not between 0 and 1"),
     "stalled in the middle of speech": (lambda _: 1.0, "hears speech where there is no sound"),
 }
 

@@ -78,7 +78,7 @@ async def escalate(run: Run, *, reason: str) -> str:
 
 
 ACTIONS = (plan, ask, escalate)
-"""What every profile has unless it is given others."""
+"""The actions that every profile has unless it is given others."""
 
 
 def delegating(worker: str) -> Action:
@@ -199,7 +199,8 @@ class Profile:
         both = self.tools.keys() & self.actions.keys()
         if both:
             raise InvalidRequest(
-                f"{', '.join(sorted(both))}: a tool and an action of this name. Rename the tool."
+                f"a tool and an action have the same name ({', '.join(sorted(both))}). Rename the "
+                "tool."
             )
 
     def with_action(self, action: Action) -> Profile:

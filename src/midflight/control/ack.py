@@ -18,15 +18,13 @@ from midflight.stores.protocol import Query, Store
 class Ack(Struct, frozen=True):
     """A verb is on record: at which position, and what was in flight at that moment.
 
-    A message is answered with ``status``: how the run it goes to stands, in one line. A resume is,
-    with what was changed meanwhile, and a stop that waits for the end of a step. ``did`` says what
-    it has brought about at once, and ``target`` in which run: ``started``, ``paused`` or
-    ``redirected``.
+    A message is answered with ``status``: how the run it goes to stands, in one line. So is a
+    resume, with the changes made meanwhile, and a stop that waits for the end of a step. ``did``
+    names its effect at once, and ``target`` the run: ``started``, ``paused`` or ``redirected``.
 
-    What a front door needs to know of a message beyond those words is in fields of its own:
-    ``phase`` of the run that it goes to, ``doing`` what that run is at, if it works, ``note`` what
-    is said besides how the run stands, ``asks`` what is asked back, and ``kept`` why nothing was
-    begun for it.
+    Fields tell a front door more about a message than those words: ``phase`` is that of the run
+    that it goes to, ``doing`` the work of that run, if it works, ``note`` a remark beside the run's
+    status, ``asks`` a question back, and ``kept`` the reason why nothing was begun for it.
     """
 
     run: str
@@ -44,7 +42,10 @@ class Ack(Struct, frozen=True):
 
 
 class Turn(Struct, frozen=True):
-    """What somebody said is on record, and ``run`` is to answer it; empty when nothing was said."""
+    """A turn of a conversation: its messages are on record, and ``run`` is to answer them.
+
+    ``run`` and ``messages`` are empty when nothing was said.
+    """
 
     run: str
     messages: tuple[Ack, ...] = ()
@@ -68,7 +69,7 @@ WAITING: Final = (t.MessageSent, t.AsideAsked)
 
 
 class _Asked:
-    """One request, and what the journal says about it so far."""
+    """One request, and the journal's answer to it so far."""
 
     def __init__(self, thread: str, position: int) -> None:
         self.thread, self.position = thread, position

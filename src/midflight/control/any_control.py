@@ -79,8 +79,9 @@ class AnyControl(ABC):
     ) -> Turn:
         """Say something in a conversation: a run that is in front hears it, or one is started.
 
-        ``messages`` are keys and texts; what this sender has said under its key is not said again.
-        A turn that they repeat under its ``key`` belongs to the run that it has started.
+        ``messages`` are keys and texts; a message that this sender has sent under its key is not
+        sent again. A turn that they repeat under its ``key`` belongs to the run that it has
+        started.
         """
         turn: Turn = await self._do("converse", thread, {"agent": agent, "messages": messages}, by)
         return turn
@@ -88,8 +89,8 @@ class AnyControl(ABC):
     async def fork(self, run: str, at: int | str, *, brief: str = "", **by: Unpack[By]) -> str:
         """Try again from a step of a run that has ended, and give the new run's id.
 
-        ``at`` is a step's name or a position: what was recorded before it is taken over, it and
-        what came after it are done anew. The new run asks about effects that came after it.
+        ``at`` is a step's name or a position: records before it are taken over; that step and all
+        later ones are done anew. The new run asks about effects that came after it.
         """
         new: str = await self._do("fork", run, {"at": at, "brief": brief}, by)
         return new
@@ -221,7 +222,7 @@ class AnyControl(ABC):
         return await self._ack("do_now", thread, {"todo": todo}, by)
 
     async def reorder(self, thread: str, order: Sequence[int], **by: Unpack[By]) -> Ack:
-        """Put todos in the person's order; what is left out follows in the usual one."""
+        """Put todos in the person's order; the others follow in the usual one."""
         return await self._ack("reorder", thread, {"order": order}, by)
 
     async def remove_todo(self, thread: str, todo: int, **by: Unpack[By]) -> Ack:
@@ -240,7 +241,7 @@ class AnyControl(ABC):
         return killing
 
     async def release(self, scope: str, *, who: Actor | None = None) -> bool:
-        """Take a kill switch back: what is in scope may move again. False if it was not on."""
+        """Take a kill switch back: the runs in its scope may move again. False if it was not on."""
         return bool(await self._do("release", scope, {}, {"who": who}))
 
     async def _ack(self, verb: str, to: str, given: dict[str, Any], by: Mapping[str, Any]) -> Ack:
@@ -285,7 +286,8 @@ class AnyControl(ABC):
     ) -> AbstractAsyncContextManager[Any]:
         """As ``watch``, with what steps say while they work.
 
-        Who begins in the middle of a step first gets what it has said so far.
+        A watch that begins in the middle of a step first yields the words that the step has said so
+        far.
         """
 
     async def result(self, run: str, *, on_question: str = "wait") -> Any:

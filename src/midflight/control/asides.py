@@ -38,7 +38,10 @@ class Asides:
         about = to if not to.startswith(THREAD_PREFIX) else ""
         about = about or await self.record.front(await self.record.thread(to))
         if not about:
-            raise InvalidRequest(f"no run was ever started in {to}. Nothing was changed.")
+            raise InvalidRequest(
+                f"there is nothing to ask about: no run was ever started in thread {to}. Nothing "
+                "was changed."
+            )
         state = await self.record.store.load(about)
         assert isinstance(state, RunState)
         asked = t.AsideAsked(who=who, key=key, text=text, run=about)

@@ -1,7 +1,8 @@
 """Every verb leaves one record in the audit, whatever becomes of it.
 
-What a verb appends is recorded in the same transaction (``Submit.audit``). If it appends nothing,
-because it is refused, fails or was done before, it is recorded here before the caller is answered.
+A verb that appends something is recorded in the same transaction (``Submit.audit``). A verb that
+appends nothing, because it is refused, fails or was done before, is recorded here before the caller
+is answered.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from midflight.inputs import new_id, wall_clock
 from midflight.journal.record import Actor, Limits, Request
 from midflight.stores.protocol import Committed, Store, Submit
 
-RECORD_S: Final = 2.0  # what a caller waits for the record of a refusal
+RECORD_S: Final = 2.0  # seconds that a caller waits for the record of a refusal
 EACH: Final = 60  # refusals of one caller in a minute that are recorded one by one
 log: Final = logging.getLogger("midflight.audit")
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""The runs below a run: what a verb over the run does to them as well."""
+"""The runs below a run: a verb over the run acts on them as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds runs that nobody drives: the leases of their drivers tell it, not their journals."""
+"""Finds runs that nobody drives. It looks at the leases of their drivers, not at their journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's switch: stops all that is in a scope at once, and lets it move again."""
+"""The operator's switch: stops all runs in a scope at once, and lets them move again."""
 
 from __future__ import annotations
 
@@ -44,4 +44,6 @@ def _check_reason(reason: str) -> None:
     try:
         str.encode(reason)
     except (TypeError, UnicodeEncodeError):
-        raise InvalidRequest(f"reason={reason!r:.80} is no text. Nothing was stopped.") from None
+        raise InvalidRequest(
+            f"reason= must be a text, not {reason!r:.80}. Nothing was stopped."
+        ) from None

@@ -85,7 +85,9 @@ class Control(AnyControl):
     def _actor(self, who: Actor | None) -> Actor:
         """Return the caller, or this control's own; refuse a bare name, which has no role."""
         if who is not None and not isinstance(who, Actor):
-            raise InvalidRequest(f"who={who!r:.80} is no Who: write Who(name). Nothing changed.")
+            raise InvalidRequest(
+                f'who= must be an Actor, as in Actor("Ada"), not {who!r:.80}. Nothing was changed.'
+            )
         return who or self._who
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────
@@ -184,9 +186,14 @@ def _check_agents(agents: Iterable[object]) -> None:
     named: dict[str, Agent] = {}
     for each in agents:
         if not isinstance(each, Agent):
-            raise InvalidRequest(f"{each!r:.80} is no agent: put @agent() above it.")
+            raise InvalidRequest(
+                f"{each!r:.80} is not an agent: decorate its function with @agent."
+            )
         if named.setdefault(each.name, each) is not each:
-            raise InvalidRequest(f"two agents are called {each.name}: name one, @agent('another').")
+            raise InvalidRequest(
+                f"two agents are called {each.name}: give one of them another name, as in "
+                "@agent('another')."
+            )
 
 
 @asynccontextmanager

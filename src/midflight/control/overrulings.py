@@ -37,7 +37,10 @@ class Overruling:
     def do_now(self, todo: Todo) -> str:
         """Take a todo up now, and park the run in front."""
         if todo.kind == "parked" and not front.is_parked(todo, self._find):
-            raise InvalidRequest(f"run {todo.run} is not parked any more. Nothing was changed.")
+            raise InvalidRequest(
+                f"run {todo.run} is not parked any more, so it cannot be brought back: look at the "
+                "todos again. Nothing was changed."
+            )
         self._begins()
         taken_by = todo.run if todo.kind == "parked" else self._new
         parked = self._park_front(f"until {todo.text!r} is done", until=taken_by)
@@ -47,8 +50,8 @@ class Overruling:
             why = front.begin_todo(self._moves, self._talk, self._find, todo, new=self._new)
             if why:
                 raise InvalidRequest(
-                    f"todo {todo.position} cannot be done: {why}. Write it yourself, and remove "
-                    "the todo. Nothing was changed."
+                    f"todo {todo.position} cannot be done: {why}. Write its words yourself as a "
+                    "message, and remove the todo. Nothing was changed."
                 )
         return f"{parked}now: {todo.text}"
 

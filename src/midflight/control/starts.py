@@ -131,10 +131,15 @@ class Starts:
         if limits is not None:
             validate(limits)
         if thread and not thread.startswith(THREAD_PREFIX):
-            raise InvalidRequest(f"{thread!r} is no thread: its id begins with {THREAD_PREFIX}.")
+            raise InvalidRequest(
+                f"{thread!r} is not the id of a thread, which begins with {THREAD_PREFIX}. Nothing "
+                "was changed."
+            )
         name = agent.name if isinstance(agent, Agent) else agent
         if not isinstance(name, str):
-            raise InvalidRequest(f"{name!r:.80} is no agent, and no name of one. Nothing changed.")
+            raise InvalidRequest(
+                f"{name!r:.80} is neither an agent nor the name of one. Nothing was changed."
+            )
         known = agent if isinstance(agent, Agent) else self.record.engine.agent(name)
         run = run_named(who, key) if key else self.record.new_run()
         on = thread or THREAD_PREFIX + run.removeprefix(RUN_PREFIX)

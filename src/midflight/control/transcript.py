@@ -1,4 +1,4 @@
-"""A thread as people read it: who said what, what was chosen, what was put off and came back."""
+"""A thread as people read it: messages, choices, and work that was put off and came back."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def lines_of(records: Iterable[Recorded]) -> list[Line]:
 class Lines:
     """The lines of one thread, from its records one by one; a line may change with a later one.
 
-    What a record changes is found by its place or its run: threads are long, and read often.
+    The line that a record changes is found by its place or its run: threads are long, and read
+    often.
     """
 
     def __init__(self) -> None:

@@ -69,8 +69,8 @@ def _trim() -> Callable[[], None]:
     return lambda: malloc_trim(0)
 
 
-DRAIN_S: Final = 10.0  # what steps in flight have to end before this process does
-CUT_S: Final = 1.0  # what those that did not have to be ended and written down in
+DRAIN_S: Final = 10.0  # seconds for steps in flight to end before this process does
+CUT_S: Final = 1.0  # seconds in which the others are ended and recorded
 LEASE_S: Final = 1.5  # of a worker: its runs are free so long after its death, or after a stall
 log: Final = clean_logger(__name__)
 
@@ -83,7 +83,7 @@ def known_agents(agents: Iterable[Agent]) -> dict[str, Agent]:
 
 
 class Post(Struct, frozen=True):
-    """The place where drivers work, and what they work with."""
+    """The place where drivers work, with everything that they share."""
 
     store: Store
     agents: Mapping[str, Agent]
@@ -158,7 +158,7 @@ class Crew:
         if run not in self._driving:
             self._driving[run] = None
             self._left[run] = anyio.Event()
-            with nobody():  # what a run does later is not done by the one who asks now
+            with nobody():  # the run's later work is not that of the caller who asks now
                 self._tasks.start_soon(self._drive, run)
         elif (driver := self._driving[run]) is not None and (driver.has_left or driver.lost):
             self._again.add(run)  # it was asked for a moment too late to hear of anything
@@ -169,7 +169,7 @@ class Crew:
             await self._left[run].wait()
 
     def tend(self) -> None:
-        """Every now and then: what is in no journal, and so moves nobody by itself."""
+        """Look now and then for changes that are in no journal, and so wake no driver."""
         for driver in filter(None, self._driving.values()):
             driver.look_again()  # a lease may be sure again
         for run in self._stumbled - self._driving.keys():
@@ -180,9 +180,9 @@ class Crew:
     async def _drain(self, drain_s: float) -> None:
         """Let every run come to rest and leave it.
 
-        What is not at rest in time is cut short, and that is put on record: the next driver need
-        not think that we are lost and may still be at it. What cannot be ended is left behind, and
-        is on record as something that may still act.
+        A run that is not at rest in time is cut short, and that is put on record: the next driver
+        need not suspect that we are lost and still at work. A step that cannot be ended is left
+        behind, and the record says that it may still act.
         """
         self.closing = True
         with anyio.CancelScope(shield=True):

@@ -63,7 +63,7 @@ def given_up(state: RunState, driver: str, error: BaseException) -> tuple[Event,
     """Return what ends a run that its own driver has given up; empty where that is not possible.
 
     Claiming it again settles what was in flight: nobody knows how that ended. A run that is being
-    cancelled is not ended: what it has done is not undone, and its background runs may still work.
+    cancelled is not ended: its effects are not undone yet, and its background runs may still work.
     It says what has failed, and waits until somebody stops it for good.
     """
     if state.phase not in ENDABLE or state.driver not in {"", driver} or state.opaque:

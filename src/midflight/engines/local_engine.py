@@ -32,7 +32,7 @@ class Engine(Protocol):
 
 
 class NoEngine:
-    """For commands: they record what is asked and never drive."""
+    """The engine of commands, which record requests and never drive a run."""
 
     async def ensure(self, run: str) -> None:
         """Do nothing: a process that drives runs finds this one by its sweep."""

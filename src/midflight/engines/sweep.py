@@ -2,8 +2,8 @@
 
 A process may have died after it appended a request and before it told anybody, an engine may have
 forgotten what it was told, and time tells nobody. So every process that drives or serves looks
-itself. It also says so when a run goes on wanting a driver: whatever the reason is, nobody else
-would notice.
+itself. It also says so when a run goes on wanting a driver: nobody else would notice, whatever the
+reason.
 """
 
 from __future__ import annotations

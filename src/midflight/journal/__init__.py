@@ -1,4 +1,4 @@
-"""The pure rules of a journal: what it may hold, what it means, and what may come next.
+"""The pure rules of a journal: its events, their meaning, and the events that may come next.
 
 No I/O, no clock, no asyncio. ``events`` are stored; ``transition_table`` says which of them a phase
 takes; ``fold`` turns a journal into a state; ``requests`` answers a request from a state;

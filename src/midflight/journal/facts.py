@@ -82,7 +82,8 @@ def claim(
 ) -> tuple[Event, ...]:
     """Take a run over. Empty when a living driver has it: then there is nothing to do.
 
-    What the driver before had in flight is in doubt from that moment on, and not a moment later.
+    The effects that the driver before had in flight are in doubt from that moment on, and not a
+    moment later.
     """
     check_driver_name(driver)
     refuse_if_stopped(switches)

@@ -122,7 +122,7 @@ def _driver_released(s: RunState, _event: e.DriverReleased, _at: int) -> None:
 
 def _driver_revoked(s: RunState, _event: e.DriverRevoked, _at: int) -> None:
     s.driver = ""
-    s.epoch += 1  # what the old driver still sends is late from here on
+    s.epoch += 1  # anything that the old driver still sends is late from here on
 
 
 def _run_entered(s: RunState, event: e.RunEntered, _at: int) -> None:

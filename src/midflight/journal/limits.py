@@ -1,4 +1,4 @@
-"""Caps and stuckness: what is spent, what is reserved, when to warn and when to hold."""
+"""Caps and stuckness: amounts spent and reserved, when to warn and when to hold."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def limits_from(given: Mapping[str, str]) -> Limits:
     for name, text in given.items():
         if name not in Limits.__struct_fields__:
             known = ", ".join(Limits.__struct_fields__)
-            raise InvalidRequest(f"{name:.40} is no cap: there are {known}. Nothing was changed.")
+            raise InvalidRequest(
+                f"{name:.40} is not a cap; the caps are {known}. Nothing was changed."
+            )
         caps[name] = _number(name, text)
     return Limits(**caps)
 

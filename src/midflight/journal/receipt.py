@@ -1,4 +1,4 @@
-"""The receipt: what became of every effect of a run, one word each, and what was saved."""
+"""The receipt: the outcome of every effect of a run, one word each, and the work that was saved."""
 
 from __future__ import annotations
 

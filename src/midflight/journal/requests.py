@@ -44,13 +44,13 @@ def check_request(state: t.ThreadState, request: Request, *, read_at_once: bool)
 def _overrulable(state: t.ThreadState, request: t.ChoiceOverruled) -> None:
     if request.choice not in CHOICES:
         raise InvalidRequest(
-            f"{request.choice!r} is no choice; use one of {', '.join(CHOICES)}. Nothing was "
+            f"{request.choice!r} is not a choice; use one of {', '.join(CHOICES)}. Nothing was "
             "changed."
         )
     if request.message not in state.unread and request.message not in state.read:
         raise InvalidRequest(
-            f"there is no message {request.message} in {state.journal} that can be overruled: "
-            "only the last ones can. Nothing was changed."
+            f"message {request.message} of {state.journal} cannot be overruled: only recent "
+            "messages can. Nothing was changed."
         )
 
 
@@ -215,8 +215,8 @@ def _check_room(state: State, request: Request) -> None:
     size = size_of(request)
     if size > SMALL and state.asked + size > ASKED_MAX:
         raise InvalidRequest(
-            f"{state.journal} holds {state.asked:,} bytes of what people have written to it, and "
-            f"takes {ASKED_MAX:,}. Only requests of up to {SMALL:,} bytes are taken now: go on in "
+            f"people have written {state.asked:,} bytes to {state.journal}, and it takes at "
+            f"most {ASKED_MAX:,}. It now takes only requests of up to {SMALL:,} bytes: go on in "
             "a new thread or run. This one was not stored."
         )
 
@@ -268,8 +268,8 @@ def _resumable(state: RunState, request: e.ResumeRequested) -> None:
     if state.phase in {Phase.PAUSING, Phase.PAUSED} and Cause.USER not in state.holds:
         causes = ", ".join(sorted(state.holds))
         raise InvalidRequest(
-            f"run {state.journal} is held for another reason ({causes}) and resume does not lift "
-            "it. The run was not changed."
+            f"run {state.journal} was not paused by a person; it is held for another reason "
+            f"({causes}), which resume does not lift. The run was not changed."
         )
 
 

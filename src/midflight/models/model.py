@@ -158,7 +158,9 @@ def check_pairing(turns: Sequence[Turn]) -> None:
             if turn.role != "assistant":
                 raise UnpairedCall(call.id, f"is in a {turn.role} turn; only the assistant calls")
             if not call.id or call.id in seen:
-                raise UnpairedCall(call.id or "without an id", "its id must be its own")
+                raise UnpairedCall(
+                    call.id or "without an id", "its id is empty, or another call has the same"
+                )
             seen.add(call.id)
             open_calls.add(call.id)
     if open_calls:

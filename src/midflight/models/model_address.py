@@ -29,7 +29,7 @@ def open_model(address: str, *, environment: Mapping[str, str] = os.environ) -> 
 
         return DemoModel()
     if provider not in {"anthropic", "openai"} or not model:
-        raise ModelUnavailable(f"{_shown(address)!r} is no address of a model", USE)
+        raise ModelUnavailable(f"{_shown(address)!r} is not the address of a model", USE)
     if url:
         _check(url)
     try:
@@ -65,7 +65,7 @@ def _key(environment: Mapping[str, str], variable: str, model: str) -> str:
 def _check(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ModelUnavailable(f"{_shown(url)!r} is no address of a server", USE)
+        raise ModelUnavailable(f"{_shown(url)!r} is not the address of a server", USE)
     if "@" in parts.netloc:
         raise ModelUnavailable(
             "the address of a server holds a name or a password",

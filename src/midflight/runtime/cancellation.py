@@ -1,4 +1,4 @@
-"""Cancels a run to its end: abort, settle, undo, save; only then it is called cancelled."""
+"""Cancels a run to its end: abort, settle, undo, save. Only then is the run called cancelled."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from midflight.stores.protocol import RUN_PREFIX, Draft, Submit, View, Watch
 from midflight.tasks import owned_tasks
 
 WAS_PURGED: Final = "its journal was purged, and with it what it did"
-UNDO_S: Final = 600.0  # what a child has to end and to undo its effects, before that is given up
+UNDO_S: Final = 600.0  # seconds for a child to end and undo its effects, before the parent gives up
 
 
 class Child:

@@ -1,4 +1,4 @@
-"""The driver of one run: enters its function, hears what people want, and brings it to its end.
+"""The driver of one run: enters its function, takes requests of people, and brings it to its end.
 
 One task, the pilot, looks at the folded state and makes the next move; the others only work
 (steps), read what was missed, or run the agent's function. Everything they learn goes through the
@@ -49,7 +49,7 @@ class Driver:
 
     @property
     def has_left(self) -> bool:
-        """True if the run was released: what is asked of it now is for the next driver."""
+        """True if the run was released: new requests to it are for the next driver."""
         return self._session.over or not self._session.journal.state.driver
 
     @property

@@ -1,9 +1,9 @@
-"""The edge to code of others: what it raises and says, as texts that every journal takes.
+"""The edge to code of others: its errors and words become texts that every journal takes.
 
 An error and a word of progress are texts for people. They are made storable here: a journal that
-cannot take them would cost the run its host, again and again. What is changed is small and can be
-seen: half of a character becomes U+FFFD, a NUL becomes U+2400, a secret becomes dots, and a text
-that is too long is cut and says how much is missing.
+cannot take them would cost the run its host, again and again. The changes are small and visible:
+half of a character becomes U+FFFD, a NUL becomes U+2400, a secret becomes dots, and a text that is
+too long is cut and says how much is missing.
 
 A *result* is data and is never changed: see ``values``.
 """

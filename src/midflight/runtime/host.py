@@ -1,4 +1,4 @@
-"""The host of a step: what a step, and any other call of the function, may ask of its run.
+"""The host of a step: the parts of a run that a step, or another call of its function, may use.
 
 The parts of a run have one owner each, and nobody else writes their fields. Code that works for a
 run gets them through this Protocol and does not know the driver.
@@ -65,11 +65,11 @@ class Host(Protocol):
 
     @property
     def history(self) -> Cursor:
-        """What the journal knows of the function's steps, and where the function is in it."""
+        """The record of the function's steps in the journal, and the function's place in it."""
 
     @property
     def signals(self) -> Signals:
-        """What the function is to be told."""
+        """The signals that are to be delivered to the function."""
 
     @property
     def in_flight(self) -> InFlight:
@@ -77,7 +77,7 @@ class Host(Protocol):
 
     @property
     def gate(self) -> Gate:
-        """Whether anything may begin."""
+        """The gate that every step and call passes before it begins."""
 
     @property
     def questions(self) -> Questions:

@@ -173,7 +173,8 @@ class JournalClient:
 class PatientWatch:
     """A ``Watch`` that survives a store that cannot be read for a while.
 
-    What it has not read yet stays missing in the watch below, which reads it at the next try.
+    Records that it could not read stay missing in the watch below, which reads them at the next
+    try.
     """
 
     __slots__ = ("_client", "_watch")

@@ -304,7 +304,10 @@ class RunContext:
         host = self._host
         if host.in_flight.names:
             open_ones = ", ".join(host.in_flight.names)
-            raise InvalidRequest(f"run.snapshot while steps are open: {open_ones}. Nothing saved.")
+            raise InvalidRequest(
+                f"run.snapshot cannot be called while steps are open ({open_ones}): await them "
+                "first. Nothing was saved."
+            )
         saved = e.StateSaved(
             epoch=host.journal.epoch, state=values.encode("snapshot", "the state", state)
         )
@@ -345,11 +348,14 @@ def _check_call(name: object, function: object) -> None:
     if inspect.iscoroutine(function):
         function.close()
         raise InvalidRequest(
-            f"step {name!r} got a call where it takes the function and its arguments: "
-            f"await run.step({name!r}, {function.__name__}, …). Nothing was done."
+            f"step {name!r} was given the result of a call instead of a function and its "
+            f"arguments: write await run.step({name!r}, {function.__name__}, …). Nothing was "
+            "done."
         )
     if not callable(function):
-        raise InvalidRequest(f"step {name!r}: {_shown(function)} is no function. Nothing was done.")
+        raise InvalidRequest(
+            f"step {name!r}: {_shown(function)} is not a function. Nothing was done."
+        )
 
 
 def _shown(value: object) -> str:

@@ -1,7 +1,7 @@
 """A fork begins: a new run on the same thread, from a place in another one.
 
-It takes over what that run had found out by then and owns none of its effects. What the other run
-did after that place is asked about, one by one: undo it, or keep it?
+It takes over the results of that run up to the place, and owns no effect of it. The person is asked
+about each effect of the other run after that place: undo it, or keep it?
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Turn:
 class StoreClock:
     """The clock of the store, as far as a driver can know it: its own may be wrong.
 
-    What others may still do must not depend on the clock of this machine.
+    The time that other drivers still have must not depend on the clock of this machine.
     """
 
     __slots__ = ("_heard_at", "_moving", "_read_at", "_then")

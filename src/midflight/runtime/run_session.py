@@ -35,7 +35,7 @@ from midflight.runtime.threads.thread_messages import Attention
 from midflight.stores.protocol import Lease
 from midflight.tools.secret import clean_logger
 
-UNWIND_S: Final = 5.0  # what a function has for its own clean-up before it is abandoned
+UNWIND_S: Final = 5.0  # seconds for a function's own clean-up before it is abandoned
 CANCELLED_S: Final = 1.0  # and what it has after a cancel
 
 log: Final = clean_logger(__name__)
@@ -149,7 +149,7 @@ class AgentCall:
         self.ended = None
 
     def abandon(self) -> None:
-        """Leave the function behind: whatever still runs of it is not resumed."""
+        """Leave the function behind: a part of it that still runs is not resumed."""
         self._abandoned = True
 
     async def _call(self, context: Any) -> None:
@@ -186,7 +186,7 @@ class AgentCall:
         if not isinstance(error, Signal) or course.signalled or course.told is not None:
             return error
         name = type(error).__name__
-        failed = RuntimeError(f"{name} was raised by the agent's function, and only Midflight may")
+        failed = RuntimeError(f"the agent's function raised {name}, which only Midflight may raise")
         return failed.with_traceback(error.__traceback__)
 
     def report_failure(self) -> None:

@@ -1,10 +1,11 @@
-"""What the function is to be told, and whether anything of its run may begin.
+"""The signals to a run's function, and the gate that decides whether anything may begin.
 
-A redirect is told once and at one place: to the calls that waited when it was written down, or
-else to the next one. A signal that ends the function is told to every call, whatever it catches.
+A redirect is delivered once and at one place: to the calls that waited when it was recorded, or
+else to the next call. A signal that ends the function is delivered to every call, whatever the
+function catches.
 
-Everything that starts passes the gate, a step as well as any other call of the function: nothing
-begins while the run is held, belongs to somebody else, or is not yet where it was before a restart.
+Every step and every other call of the function passes the gate: nothing begins while the run is
+held, belongs to another driver, or is not yet where it was before a restart.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Signals:
     def forget(self) -> None:
         """Take the signal back: the function is called anew, or will never be again.
 
-        What was raised knows every frame that it has passed, so it must not be kept.
+        An exception that was raised knows every frame that it has passed, so it must not be kept.
         """
         self.told = None
 

@@ -156,7 +156,7 @@ def wakes(session: Session) -> bool:
 
 
 async def wake(session: Session) -> None:
-    """It has waited long enough without its function: what was answered or is due goes on."""
+    """Go on with a run that waited without its function, once an answer or a due time is there."""
 
     def woken(state: RunState) -> list[Event]:
         due = [name for name in state.timers if session.journal.left_of_timer(name) <= 0]

@@ -25,7 +25,7 @@ _turns: RunVar[anyio.Semaphore] = RunVar("midflight_schema_checks")
 
 
 class Misfit(Struct, frozen=True):
-    """Where a value does not fit, and why."""
+    """The place at which a value does not fit, and the reason."""
 
     where: str
     why: str

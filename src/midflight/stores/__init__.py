@@ -1,1 +1,1 @@
-"""Where journals live: memory, SQLite, Postgres, behind one Protocol (``protocol.Store``)."""
+"""The stores of journals: memory, SQLite, Postgres, behind one Protocol (``protocol.Store``)."""

@@ -1,7 +1,7 @@
 """The address of a Postgres server, read with care: any part of it may be somebody's password.
 
-An unquoted ``#``, ``?``, ``/``, ``[`` or ``@`` in a password makes URLs end early, and what stands
-behind it would be taken for a host, be looked up, and be shown.
+An unquoted ``#``, ``?``, ``/``, ``[`` or ``@`` in a password ends a URL early. The rest of the
+password would be taken for a host, be looked up, and be shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Event <-> stored row. Tolerant of what is newer, strict about what is broken.
+"""Turns events into stored rows and back. Accepts newer events, and refuses broken rows.
 
 A row is the event as JSON that any SQL tool can show, its version, whether a reader must
 understand it, and a checksum: a flipped bit inside a string would still be good JSON.
@@ -119,7 +119,7 @@ def decode(
     checksum: int,
     body: bytes,
 ) -> Recorded:
-    """Read a row. What is newer than this code is kept as ``Unknown``, what is broken is named."""
+    """Read a row. An event newer than this code is kept as ``Unknown``; a broken one is named."""
     if zlib.crc32(body) != checksum:
         raise CorruptEntry(journal, position, "its checksum does not fit its content")
     try:

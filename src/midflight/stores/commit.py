@@ -1,4 +1,4 @@
-"""From a decision to rows: what every store does between taking the lock and writing.
+"""From a decision to rows: the work of every store between taking the lock and writing.
 
 ``plan`` checks positions, lets the journal's rules judge each event, folds it, and encodes it. The
 states that it is given are the store's own and end up at the new heads; if anything raises after
@@ -182,8 +182,8 @@ def _column(text: str) -> str:
 def stand_in(row: Row) -> RunState:
     """A run whose journal cannot be read, as far as its row tells.
 
-    Enough for the kill switch, which must not fail for one broken journal. What was in flight is
-    not known then. Never to be kept: the rows after it are still broken.
+    Enough for the kill switch, which must not fail for one broken journal. The effects in flight
+    are not known then. Never to be kept: the rows after it are still broken.
     """
     state = RunState(row.journal, head=row.head, at=row.updated_at, created_at=row.created_at)
     state.agent, state.thread, state.parent, state.title = (

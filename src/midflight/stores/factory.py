@@ -17,7 +17,7 @@ from midflight.stores.protocol import Store
 def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncContextManager[Store]:
     """Open the store at an address for as long as the block runs.
 
-    What a store needs is imported only when it is asked for. ``lease_s`` is how long a driver of
+    The packages of a store are imported only when it is opened. ``lease_s`` is how long a driver of
     this process counts as living when nothing is heard of it, where death is guessed by time.
     """
     if not address.strip():

@@ -18,7 +18,7 @@ class ClockStep(Struct, frozen=True):
 
 
 class JournalClock(Struct, frozen=True):
-    """The store's clock: what it shows ``now``, and how it was set while a journal waited.
+    """The store's clock: its time ``now``, and how it was set while a journal waited.
 
     Without ``now`` nobody here knows it better than the last event of the journal does.
     """

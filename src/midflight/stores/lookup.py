@@ -1,4 +1,4 @@
-"""Reads one thing of a journal, wherever that can be read, and waits for what a run comes to."""
+"""Reads single facts of a journal, on a store or a server, and waits for the result of a run."""
 
 from __future__ import annotations
 

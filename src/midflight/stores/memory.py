@@ -55,7 +55,7 @@ from midflight.stores.watch.movements import Movements, no_movements
 
 
 class MemoryLease:
-    """Held for as long as its block runs; there is no other process to lose it to."""
+    """A lease that is held while its block runs; there is no other process to lose it to."""
 
     def __init__(self, driver: str) -> None:
         self.driver = driver

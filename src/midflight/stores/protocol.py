@@ -50,7 +50,9 @@ def closed() -> StoreUnavailable:
 
 def name_taken(driver: str) -> InvalidRequest:
     """Return the refusal of a driver whose name another living one has."""
-    return InvalidRequest(f"driver {driver} is alive already; take another name.")
+    return InvalidRequest(
+        f"another living driver is called {driver}: choose another name. Nothing was changed."
+    )
 
 
 class Entry(Struct, frozen=True, gc=False):
@@ -262,7 +264,7 @@ class Watch(Protocol):
 
 
 class Delta(Struct, frozen=True, gc=False):
-    """What a step says right now, not on record yet: ``text = text[:offset] + piece``."""
+    """A piece of what a step is saying now, not on record yet: ``text = text[:offset] + piece``."""
 
     journal: str
     step: str
@@ -280,9 +282,9 @@ class Began(Delta, frozen=True, gc=False):
 class LiveWatch(Protocol):
     """Events as by ``Watch``, and between them what steps say.
 
-    A watcher that comes late, or comes back, first gets what open steps have said so far. What
-    steps of other processes say is heard at once on Postgres; elsewhere it comes with the journal,
-    every two seconds.
+    A watcher that comes late, or comes back, first gets what open steps have said so far. On
+    Postgres the words of steps in other processes are heard at once; elsewhere they come with the
+    journal, every two seconds.
     """
 
     def __aiter__(self) -> AsyncIterator[Recorded | Delta]:

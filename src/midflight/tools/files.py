@@ -299,7 +299,11 @@ def _encoded(path: str, text: str) -> bytes:
     except UnicodeEncodeError:
         refuse(path, "cannot hold this text: it is not valid Unicode")
     if len(data) > WRITE_BYTES_MAX:
-        refuse(path, f"would be written {len(data):,} bytes at once; {WRITE_BYTES_MAX:,} may be")
+        refuse(
+            path,
+            f"cannot be written with {len(data):,} bytes at once; at most {WRITE_BYTES_MAX:,} "
+            "are allowed",
+        )
     return data
 
 

@@ -237,7 +237,7 @@ class Http(Struct, frozen=True):
             ) from error
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
             raise ToolFailed(
-                f"{url} did not answer: {_words(error)}. It may have heard us."
+                f"{url} did not answer: {_words(error)}. The request may have arrived."
             ) from error
         answered = {
             key.decode("latin-1").lower(): v.decode("latin-1") for key, v in response.headers
@@ -257,7 +257,9 @@ class Http(Struct, frozen=True):
         with anyio.move_on_after(self.timeout_s) as limit:
             yield
         if limit.cancelled_caught:
-            raise ToolFailed(f"{url} took longer than {self.timeout_s:g} s. It may have heard us.")
+            raise ToolFailed(
+                f"{url} took longer than {self.timeout_s:g} s. The request may have arrived."
+            )
 
 
 class Doorkeeper(httpcore.AsyncNetworkBackend):
@@ -293,7 +295,9 @@ class Doorkeeper(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Never."""
-        raise ToolRefused("sockets of this machine are not spoken to. Nothing was sent.")
+        raise ToolRefused(
+            "this tool does not connect to sockets of this machine. Nothing was sent."
+        )
 
 
 async def _bounded(response: httpcore.Response, limit: int) -> tuple[bytes, bool]:
@@ -337,19 +341,24 @@ def _checked_url(url: str, after: httpx.URL | None = None) -> httpx.URL:
         raise ToolRefused(f"{url[:200]!r} is not an http or https URL. Nothing was sent.")
     if found.userinfo:
         bare = found.copy_with(userinfo=b"")
-        raise ToolRefused(f"{bare} was given with a password in it. Nothing was sent.")
+        raise ToolRefused(
+            f"the address {bare} holds a user name or a password, which is not allowed. Nothing "
+            "was sent."
+        )
     return found.copy_with(fragment=None)
 
 
 def _checked_headers(headers: dict[str, str] | None) -> dict[str, str]:
     given = headers or {}
     if len(given) > HEADERS_MAX:
-        raise ToolRefused(f"more than {HEADERS_MAX} headers. Nothing was sent.")
+        raise ToolRefused(f"the request has more than {HEADERS_MAX} headers. Nothing was sent.")
     for key, value in given.items():
         if OURS.fullmatch(key) or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", key):
-            raise ToolRefused(f"the header {key[:80]!r} cannot be given. Nothing was sent.")
+            raise ToolRefused(f"the header {key[:80]!r} may not be set. Nothing was sent.")
         if not re.fullmatch(r"[\t\x20-\x7e\x80-\xff]*", value):
-            raise ToolRefused(f"the header {key} has a value that is not sent. Nothing was sent.")
+            raise ToolRefused(
+                f"the header {key} has a value that cannot be sent. Nothing was sent."
+            )
     return dict(given)
 
 

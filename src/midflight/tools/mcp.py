@@ -273,7 +273,10 @@ class McpServer:
     async def _call(self, called: str, digest: str, /, **arguments: Any) -> McpAnswer:
         client, listed = await self._listed()
         if called not in listed:
-            raise ToolRefused(f"the MCP server {self.name} has no tool {called} any more.")
+            raise ToolRefused(
+                f"the MCP server {self.name} has no tool {called} any more. Nothing was called; "
+                "list the tools again."
+            )
         if _digest(listed[called]) != digest:
             raise ToolRefused(
                 f"the MCP server {self.name} has changed its tool {called} since it was listed. "
@@ -283,8 +286,8 @@ class McpServer:
             answer = await client.call_tool(called, arguments)
         except BROKEN as error:
             raise ToolFailed(
-                f"{called} of the MCP server {self.name} did not answer: {words(error)}. "
-                "It may have begun."
+                f"{called} of the MCP server {self.name} did not answer: {words(error)}. The call "
+                "may have taken effect."
             ) from error
         return _answer(answer)
 

@@ -42,7 +42,7 @@ BROKEN: Final = (
     anyio.EndOfStream,
     httpx2.HTTPError,
 )
-"""How the SDK says that a server cannot be spoken to, or talks nonsense."""
+"""The errors of the SDK for a server that cannot be reached, or answers nonsense."""
 
 
 class Link:

@@ -13,7 +13,7 @@ from midflight.tools.declaration import Tool, ToolRefused, tool
 from midflight.tools.processes.process import END_GRACE_S, OnOutput, run_process
 
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
-"""What a command sees of our environment unless it is given more: nothing that holds a secret."""
+"""The variables of our environment that a command sees by default: none of them holds a secret."""
 
 TIMEOUT_S: Final = 120.0
 OUTPUT_MAX: Final = 1 << 17  # bytes of each stream; far more than a model reads

@@ -50,7 +50,10 @@ def named(tools: Iterable[Tool]) -> dict[str, Tool]:
     for declared in tools:
         other = found.setdefault(model_name(declared.name), declared)
         if other is not declared:
-            raise InvalidTool(declared.name, f"a model could not tell it from {other.name}")
+            raise InvalidTool(
+                declared.name,
+                f"a model would see the same name for it and for {other.name}; rename one of them",
+            )
     return found
 
 

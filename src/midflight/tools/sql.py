@@ -59,7 +59,10 @@ class SqlReader(Source, frozen=True):
         long answer the first rows are given, and how many more there are.
         """
         if len(sql) > SQL_MAX or "\0" in sql:
-            raise ToolRefused(f"a statement has at most {SQL_MAX:,} characters and no zero byte.")
+            raise ToolRefused(
+                f"the statement is longer than {SQL_MAX:,} characters, or has a zero byte in it. "
+                "Nothing was asked."
+            )
         if self.source.startswith(("postgres://", "postgresql://")):
             found = await ask_postgres(self, sql, params or [])
         else:

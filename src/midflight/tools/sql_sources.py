@@ -52,7 +52,7 @@ class Source(Struct, frozen=True):
     memory_bytes_max: int = MEMORY_BYTES_MAX
     superuser: bool = False
     untrusted: bool = False
-    """Whether strangers may have written what is in the database."""
+    """True if strangers may have written the content of the database."""
 
 
 async def ask_sqlite(reader: Source, sql: str, params: list[Any]) -> Found:
@@ -78,7 +78,7 @@ async def ask_sqlite(reader: Source, sql: str, params: list[Any]) -> Found:
 def _path(source: str) -> str:
     path = Path(source.removeprefix("sqlite:")).absolute()
     if not path.is_file():
-        raise ToolRefused(f"there is no database {path.name} at that place.")
+        raise ToolRefused(f"there is no database file {path.name}. Nothing was read.")
     if store_files.is_open_at(path):
         raise ToolRefused(f"{path.name} {store_files.WHY}. Nothing was read.")
     return str(path)

@@ -12,7 +12,7 @@ from midflight.view.data import RunSheet
 
 WORTH_SAYING: Final = 0.5  # of caps that are hardly used, which is fuller changes all the time
 BY_CLOCK_S: Final = 120  # from here on seconds are read as minutes
-UNPRICED: Final = " + unpriced"  # what some calls have cost is not known: the sum is not all of it
+UNPRICED: Final = " + unpriced"  # the cost of some calls is not known: the sum is not all of it
 
 
 def clock(seconds: float) -> str:

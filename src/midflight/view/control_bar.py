@@ -45,7 +45,7 @@ AWAY: Final = {
 
 
 class Slot(Struct, frozen=True):
-    """One button: what it does (``verb``), its label, its consequence, whether it can be pressed.
+    """One button: its ``verb``, its label, its consequence, and whether it can be pressed.
 
     ``confirm`` is asked in place first.
     """

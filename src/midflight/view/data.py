@@ -1,10 +1,10 @@
 """Plain structs that a page shows of a run, of a thread and of the list of runs.
 
-A sheet follows from the records of its journal, so that everybody who folds them gets the same one;
-only whether its driver lives is asked of the store.
-Times are those of the store. What goes on by itself (seconds in motion, a countdown) is left to the
-reader's clock: seconds are counted up to ``updated_at``, and go on while ``moving_since`` is set
-and ``undriven_since`` is not.
+A sheet follows from the records of its journal, so that every reader who folds them gets the same
+sheet. Only one thing is asked of the store: whether the run's driver lives. Times are those of the
+store. Values that change by themselves (seconds in motion, a countdown) are left to the reader's
+clock: seconds are counted up to ``updated_at``, and go on while ``moving_since`` is set and
+``undriven_since`` is not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from midflight.stores.protocol import Row
 
 
 class InFlight(Struct, frozen=True):
-    """What is being done at this moment."""
+    """An effect that is in flight at this moment."""
 
     position: int
     name: str

@@ -1,7 +1,8 @@
 """The way from one sheet to the next as a JSON Patch (RFC 6902).
 
-Sheets share what has not changed, and what is the same object is not looked into; of a list only
-the stretch is touched that differs, so one step more in a thousand is one operation.
+Sheets share the parts that have not changed, and the comparison skips a part that is the same
+object. In a list only the stretch that differs is touched, so one step more in a thousand is one
+operation.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from midflight.view.exact_text import exactly, name_exactly, value_exactly
 
 
 class Pick(Struct, frozen=True):
-    """An answer that can be picked: what is sent, its name, and what its asker says of it."""
+    """An answer that can be picked: the value to send, its name, and the asker's words for it."""
 
     value: Any
     name: str

@@ -90,7 +90,7 @@ def sheet(entry: Entry, state: RunState, question: int) -> StepSheet:
 
 
 def _stand(entry: Entry, attempt: Attempt | None, state: RunState, question: int) -> Stand:
-    """Return the status of a step: what is going on counts first, then how its last try ended."""
+    """Return the status of a step: a try under way counts first, then the end of its last try."""
     if entry.attempt in state.open and state.alive:
         return _retry(entry) if entry.retries else _worded("running")
     if question:

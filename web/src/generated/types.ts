@@ -65,7 +65,7 @@ export interface Change {
   applied: boolean;
 }
 
-/** What became of a verb: accepted, then applied or superseded ``at`` a position. */
+/** The fate of a request: accepted, then applied or superseded ``at`` a position. */
 export interface DeliveryView {
   run: string;
   position: number;
@@ -74,7 +74,7 @@ export interface DeliveryView {
   at: number;
 }
 
-/** What a step says right now, not on record yet: ``text = text[:offset] + piece``. */
+/** A piece of what a step is saying now, not on record yet: ``text = text[:offset] + piece``. */
 export interface Delta {
   journal: string;
   step: string;
@@ -93,13 +93,13 @@ export interface ForkFrom {
   name: string;
 }
 
-/** Whether this server can do its work. */
+/** The server's own report whether it can do its work. */
 export interface Health {
   ok: boolean;
   store: string;
 }
 
-/** What is being done at this moment. */
+/** An effect that is in flight at this moment. */
 export interface InFlight {
   position: number;
   name: string;
@@ -152,7 +152,7 @@ export interface Mark {
   by: string;
 }
 
-/** Who you are here, which agents can be started, and what answers. */
+/** The caller's name and role, the agents that can be started, and the server that answers. */
 export interface Me {
   by: string;
   role: string;
@@ -249,12 +249,12 @@ export interface Records {
   next: number | null;
 }
 
-/** Whether there was something to release. */
+/** The answer to a release: ``released`` is false when nothing was stopped. */
 export interface Released {
   released: boolean;
 }
 
-/** How a run has ended and what its function returned. */
+/** The end of a run: its phase, its error, and the value that its function returned. */
 export interface ResultView {
   run: string;
   phase: Phase;
@@ -386,7 +386,7 @@ export interface ServerView {
   voice: boolean;
 }
 
-/** Who you are here. ``page_secret`` is told once, when a code is exchanged. */
+/** The caller's name and role; ``page_secret`` is sent once, when a code is exchanged. */
 export interface Session {
   by: string;
   role: string;
@@ -501,18 +501,18 @@ export interface TodoOffer {
   remove: string;
 }
 
-/** What is still to be done in a thread, in its order. */
+/** The todos of a thread that are still to be done, in their order. */
 export interface Todos {
   todos: Array<TodoOffer>;
 }
 
-/** What was said and chosen in a thread; ``next`` is the ``after`` of the next page, or null. */
+/** Messages and choices of a thread; ``next`` is the ``after`` of the next page, or null. */
 export interface Transcript {
   lines: Array<Line>;
   next: number | null;
 }
 
-/** What somebody said is on record, and ``run`` is to answer it; empty when nothing was said. */
+/** A turn of a conversation: its messages are on record, and ``run`` is to answer them. */
 export interface Turn {
   run: string;
   messages: Array<Ack>;

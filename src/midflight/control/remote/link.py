@@ -1,7 +1,8 @@
 """One server, asked again and again until it answers, within bounds.
 
-Whatever changes something carries an idempotency key, so that a request whose answer was lost can
-be repeated and is not done twice. What has no key is repeated only if it surely was not sent.
+A request that changes something carries an idempotency key, so that it can be repeated when its
+answer was lost, and is not done twice. A request without a key is repeated only if it surely was
+not sent.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def checked_url(url: str, *, insecure: bool = False) -> str:
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise InvalidRequest(
-            f"the address of a server is without names and codes: {parts.scheme}://"
-            f"{parts.hostname}:… ; a token comes from MIDFLIGHT_TOKEN or a file. Nothing was sent."
+            "the address of a server must not hold a user name, a password, a query or a "
+            f"fragment: write only {parts.scheme}://{parts.hostname} and the port. The token "
+            "comes from MIDFLIGHT_TOKEN or a file. Nothing was sent."
         )
     if parts.scheme == "http" and parts.hostname not in LOOPBACK and not insecure:
         raise NotAdmitted(
@@ -111,7 +113,8 @@ class Link:
             content = msgspec.json.encode(body)
         except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
             raise InvalidRequest(
-                f"what was given is not plain data: {error}. Nothing was changed."
+                "the request cannot be written as JSON, because a value in it is not plain data: "
+                f"{error}. Nothing was changed."
             ) from None
         return self._decoded(await self.ask("POST", path, content=content, key=key), kind)
 

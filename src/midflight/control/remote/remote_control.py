@@ -1,7 +1,7 @@
 """``RemoteControl``: the verbs, for the runs of a server.
 
-The token says who the caller is, so ``who`` is not taken. Whatever changes something goes under a
-key, the caller's or a new one, and can so be repeated when its answer is lost.
+The token says who the caller is, so ``who`` is not taken. A request that changes something has a
+key, the caller's or a new one, so that it can be repeated when its answer is lost.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class RemoteControl(AnyControl):
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The address of the server."""
         return self._link.url
 
     async def me(self) -> Actor:

@@ -30,7 +30,7 @@ class _Switches(Struct):
 
 
 class RemoteJournals:
-    """Reads, looks up and watches. Decides nothing: that is the server's."""
+    """Reads, looks up and watches the journals of a server. All decisions are the server's."""
 
     def __init__(self, link: Link, *, away_s: float = AWAY_S) -> None:
         self._link = link
@@ -108,8 +108,8 @@ def _asked(query: Query) -> dict[str, Any]:
     given = {name: wanted for name, wanted in conditions.items() if wanted}
     if given and query.kind != "run":
         raise InvalidRequest(
-            f"threads of a server are listed without conditions; {', '.join(given)} cannot be "
-            "asked for. Look runs up instead. Nothing was changed."
+            f"a server lists all its threads: they cannot be filtered by {', '.join(given)}. "
+            "Look up runs instead. Nothing was changed."
         )
     return {"before": query.before, **given}
 

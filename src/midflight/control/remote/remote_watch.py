@@ -1,7 +1,7 @@
 """Watching over HTTP: the same events in the same order, also over cuts and restarts.
 
-What was told so far is known by its positions, so a stream that breaks is taken up where it was:
-nothing is missing and nothing comes twice. What open steps have said is told again from its
+The watch knows the positions that it has yielded, so it takes a broken stream up where it was:
+nothing is missing and nothing comes twice. The words of open steps are yielded again from their
 beginning, by the one rule ``text = text[:offset] + piece``.
 """
 
@@ -36,7 +36,7 @@ class Broken(Exception):
 
 
 class RemoteWatch(Generic[Item]):
-    """Yields while it is entered; ``live`` also what steps say between the records."""
+    """Yields records while it is entered; with ``live`` also the words of steps between them."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class RemoteWatch(Generic[Item]):
                     raise ServerAway(self._link.url, str(broken)) from None
 
     async def _more(self) -> None:
-        """Read what comes next; whatever ends the reading leaves no half-read stream behind."""
+        """Read the next item; however the reading ends, no half-read stream is left behind."""
         whole = False
         try:
             with anyio.CancelScope() as self._reading:
@@ -172,7 +172,7 @@ class RemoteWatch(Generic[Item]):
             self._cursors[wired.journal] = wired.position
             self._ready.append(wired.record())
         elif wired.position > known:
-            raise Broken("it left something out")
+            raise Broken("an event is missing from its stream")
 
     async def _hang_up(self) -> None:
         response, self._response = self._response, None

@@ -1,4 +1,4 @@
-"""Where a token comes from: the environment, or a file that only its owner can read."""
+"""Finds the caller's token: in the environment, or in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def found_token(path: str | Path | None = None) -> str:
     except FileNotFoundError:
         if path is None:
             return ""
-        raise NotAdmitted(f"there is no token file {place}. Nothing was sent.") from None
+        raise NotAdmitted(
+            f"there is no token file {place}: name the right one, or put the token into "
+            "MIDFLIGHT_TOKEN. Nothing was sent."
+        ) from None
     except OSError as error:
         raise NotAdmitted(
             f"the token file {place} cannot be read: {error.strerror}. Nothing was sent."
@@ -55,11 +58,13 @@ def checked_token(token: str, place: str) -> str:
 
 def _check(place: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise NotAdmitted(f"{place} is not a file. Nothing was sent.")
+        raise NotAdmitted(
+            f"{place} cannot hold a token: it is not an ordinary file. Nothing was sent."
+        )
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise NotAdmitted(
-            f"others can read the token in {place}: take that away with `chmod 600 {place}`, and "
-            "have a new token made if they may have. Nothing was sent."
+            f"other users can read the token file {place}. Run `chmod 600 {place}`, and have a "
+            "new token made if somebody may have read it. Nothing was sent."
         )
 
 

@@ -82,7 +82,7 @@ class RestateEngine:
             yield engine
 
     async def ensure(self, run: str) -> None:
-        """See ``Engine.ensure``. What cannot be told now is told by the next sweep."""
+        """See ``Engine.ensure``. The next sweep sends a run that cannot be sent now."""
         if run not in self._wanted:
             self._wanted.add(run)
             self._put.send_nowait(run)

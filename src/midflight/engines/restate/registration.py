@@ -1,4 +1,4 @@
-"""Tells Restate at which address workers with this code are, and sees to it that it knows.
+"""Tells Restate the address of the workers with this code, and makes sure that Restate knows it.
 
 Restate keeps what it has found at an address when it first looked. Told again, it says yes and
 looks no further, even if other services are there by now. So we read its answer, and if our service

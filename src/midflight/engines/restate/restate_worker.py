@@ -48,7 +48,7 @@ log: Final = logging.getLogger(__name__)
 
 
 class LeaseLost(Exception):
-    """Restate is to ask somebody else."""
+    """Raised to make Restate ask another worker."""
 
 
 def _said_once(record: logging.LogRecord) -> bool:

@@ -27,7 +27,7 @@ except ImportError as missing:
 
 LOOK_S: Final = 0.1
 UNSURE_S: Final = 3.0  # a loop that was only busy renews its lease before that
-ANSWER_S: Final = 2.0  # what calls have to be answered in, once their runs have come to rest
+ANSWER_S: Final = 2.0  # seconds in which calls are answered, once their runs have come to rest
 log: Final = clean_logger(__name__)
 
 Scope = MutableMapping[str, Any]
@@ -52,7 +52,7 @@ async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
 
 
 class Door:
-    """Open while its worker is ``sure`` of its lease, until that leaves."""
+    """A door that is open while its worker is ``sure`` of its lease, until the worker leaves."""
 
     def __init__(
         self, listen: Callable[[], socket.socket], sure: Callable[[], bool], patience_s: float

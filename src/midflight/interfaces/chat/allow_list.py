@@ -129,5 +129,5 @@ def _read(rules: Iterable[str]) -> list[re.Match[str]]:
 
 def _role(word: str) -> Role:
     if word not in set(Role):
-        raise InvalidRequest(f"{word!r} is no role: use {', '.join(Role)}. Nothing was started.")
+        raise InvalidRequest(f"{word!r} is not a role: use {', '.join(Role)}. Nothing was started.")
     return Role(word)

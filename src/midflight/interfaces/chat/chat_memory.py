@@ -178,5 +178,7 @@ class Finder:
         """Return the question at a position of a run; raise ``InvalidRequest`` if there is none."""
         asked = await question_at(self._control.store, run, position)
         if asked is None:
-            raise InvalidRequest("there is no such question. Nothing was changed.")
+            raise InvalidRequest(
+                "the question of this button cannot be found. Nothing was changed."
+            )
         return asked

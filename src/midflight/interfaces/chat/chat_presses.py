@@ -250,13 +250,15 @@ def _sure(action: Action) -> Action:
 def _way(asked: QuestionOpened, choice: str) -> Any:
     found = ways(msgspec.json.decode(asked.schema))
     if not (choice.isascii() and choice.isdigit()) or int(choice) >= len(found):
-        raise InvalidRequest("that is none of its answers. The question is still open.")
+        raise InvalidRequest(
+            "that is not one of the answers to this question. The question is still open."
+        )
     return found[int(choice)]
 
 
 def _capping(caps: Mapping[str, float], action: Action) -> Form:
     if not caps:
-        raise InvalidRequest("no cap holds it any more. Nothing was changed.")
+        raise InvalidRequest("the run is not held at a cap any more. Nothing was changed.")
     fields = [Field(name, name.replace("_", " "), typed(cap)) for name, cap in caps.items()]
     return Form("Raise cap", action, tuple(fields))
 

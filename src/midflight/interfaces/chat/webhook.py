@@ -68,12 +68,16 @@ class Signer:
         right = self._signature(delivery, stamp, body)
         genuine = [hmac.compare_digest(each.encode(), right.encode()) for each in given]
         if not any(genuine):
-            raise NotGenuine("the signature does not fit. Nothing was changed.")
+            raise NotGenuine(
+                "the signature of the delivery is wrong: check that both sides use the same "
+                "secret. Nothing was changed."
+            )
         now = self._clock()
         if abs(now - int(stamp)) > TOLERANCE_S:
             raise NotGenuine(
-                f"the delivery is not of this moment: its time is {int(now - int(stamp))} s away. "
-                "Nothing was changed."
+                f"the timestamp of the delivery and the clock of this server are "
+                f"{abs(int(now - int(stamp)))} s apart: check the clocks, or send it anew. Nothing "
+                "was changed."
             )
         self._once(right, now)
         return delivery
@@ -86,7 +90,7 @@ class Signer:
     def _once(self, signature: str, now: float) -> None:
         """Refuse a signature that was seen before: a sender that tries again signs again."""
         if signature in self._seen:
-            raise NotGenuine("this very delivery was taken before. Nothing was changed.")
+            raise NotGenuine("this delivery was received before. Nothing was changed.")
         while self._seen and now - next(iter(self._seen.values())) > 2 * TOLERANCE_S:
             del self._seen[next(iter(self._seen))]  # the oldest came first
         if len(self._seen) >= SEEN_MAX:

@@ -78,7 +78,8 @@ def found_at(place: str) -> list[Agent]:
     agents = [agent for agent in every if isinstance(agent, Agent)]
     if not agents:
         raise Unknown(
-            f"{place} is no agent: name an `async def` below `@agent()`. Nothing was started."
+            f"{place} is not an agent: name an `async def` that is decorated with `@agent`. "
+            "Nothing was started."
         )
     return agents
 
@@ -120,7 +121,7 @@ class Placing(Struct, frozen=True, kw_only=True):
     service: str = SERVICE
 
     def restate(self) -> Restate:
-        """Where Restate is."""
+        """Return the addresses of Restate."""
         return Restate(ingress=self.ingress, admin=self.admin, service=self.service)
 
 
@@ -129,7 +130,9 @@ def placing(
 ) -> Placing:
     """Check the options: Restate needs a store that other machines can reach."""
     if engine not in ENGINES:
-        raise InvalidRequest(f"{engine!r} is no engine: use local or restate. Nothing was started.")
+        raise InvalidRequest(
+            f"{engine!r} is not an engine: use local or restate. Nothing was started."
+        )
     if engine == "restate" and not store.startswith(("postgres:", "postgresql:")):
         raise InvalidRequest(
             "runs that Restate places are driven on several machines, so their store must be "

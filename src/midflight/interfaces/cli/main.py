@@ -97,7 +97,7 @@ def _check_words(arguments: list[str]) -> None:
         halved = any("\ud800" <= char <= "\udfff" for char in word)
         if halved and not os.path.lexists(word):  # files may be named like that
             shown = word.encode("utf-8", "replace").decode()[:WORD_SHOWN]
-            raise InvalidRequest(f"not all of {shown!r} is UTF-8: write it anew. Nothing was done.")
+            raise InvalidRequest(f"{shown!r} is not valid UTF-8: type it again. Nothing was done.")
 
 
 def group() -> TyperGroup:

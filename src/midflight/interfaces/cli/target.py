@@ -1,4 +1,4 @@
-"""Where a command works: on a store of this machine, or over HTTP on a server.
+"""The target of a command: a store of this machine, or a server over HTTP.
 
 ``@at_a_desk`` makes a command of an async function that takes a ``Desk`` first: it adds the options
 that say where, opens it, and closes it whatever happens.
@@ -134,7 +134,10 @@ class Desk:
                 f"there is no {kind} {begins}; see {self.command('runs')}. Nothing was changed."
             )
         some = ", ".join(row.journal for row in fitting)
-        raise Unknown(f"{begins} may be several: {some}. Write more of it. Nothing was changed.")
+        raise Unknown(
+            f"{begins} is the beginning of several ids: {some}. Write more of it. Nothing was "
+            "changed."
+        )
 
     async def driven(self, run: str) -> bool:
         """Return whether somebody drives the run now; for runs of a server this is assumed."""
@@ -176,7 +179,10 @@ def has_store(path: str) -> bool:
 def check_store(address: str) -> None:
     """Refuse a store that does not exist, because opening it would make one."""
     if address in {":memory:", "memory:"}:
-        raise InvalidRequest("a store in memory ends with its process: there is nothing to see.")
+        raise InvalidRequest(
+            "a store in memory ends with its process, so another process cannot see it: name a "
+            "file with --store."
+        )
     kind, colon, _ = address.partition(":")
     if not colon or kind in {"sqlite", "file"}:
         path = address.removeprefix(f"{kind}:").removeprefix("//") if colon else address
@@ -190,7 +196,7 @@ def check_store(address: str) -> None:
 def where_of(store: str, server: str, token_file: str = "") -> Where:
     """Return the place of the runs: as the options say, or else as the environment does."""
     if store and server:
-        raise InvalidRequest("--store or --server: runs are in one place. Nothing was done.")
+        raise InvalidRequest("give either --store or --server, not both. Nothing was done.")
     if not (store or server):
         server = os.environ.get("MIDFLIGHT_SERVER", "")
     return Where("" if server else store_of(store), server, token_file)

@@ -102,7 +102,7 @@ class Agents(Struct, frozen=True):
 
 
 class ResultView(Struct, frozen=True):
-    """How a run has ended and what its function returned."""
+    """The end of a run: its phase, its error, and the value that its function returned."""
 
     run: str
     phase: Phase
@@ -125,20 +125,20 @@ class ThreadView(Struct, frozen=True):
 
 
 class Todos(Struct, frozen=True):
-    """What is still to be done in a thread, in its order."""
+    """The todos of a thread that are still to be done, in their order."""
 
     todos: list[TodoOffer]
 
 
 class Transcript(Struct, frozen=True):
-    """What was said and chosen in a thread; ``next`` is the ``after`` of the next page, or null."""
+    """Messages and choices of a thread; ``next`` is the ``after`` of the next page, or null."""
 
     lines: list[Line]
     next: int | None = None
 
 
 class DeliveryView(Struct, frozen=True):
-    """What became of a verb: accepted, then applied or superseded ``at`` a position."""
+    """The fate of a request: accepted, then applied or superseded ``at`` a position."""
 
     run: str
     position: int
@@ -148,7 +148,7 @@ class DeliveryView(Struct, frozen=True):
 
 
 class Released(Struct, frozen=True):
-    """Whether there was something to release."""
+    """The answer to a release: ``released`` is false when nothing was stopped."""
 
     released: bool
 
@@ -168,7 +168,7 @@ class ServerView(Struct, frozen=True):
 
 
 class Me(Struct, frozen=True):
-    """Who you are here, which agents can be started, and what answers."""
+    """The caller's name and role, the agents that can be started, and the server that answers."""
 
     by: str
     role: str
@@ -177,7 +177,7 @@ class Me(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True):
-    """Who you are here. ``page_secret`` is told once, when a code is exchanged."""
+    """The caller's name and role; ``page_secret`` is sent once, when a code is exchanged."""
 
     by: str
     role: str
@@ -185,7 +185,7 @@ class Session(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
-    """Whether this server can do its work."""
+    """The server's own report whether it can do its work."""
 
     ok: bool
     store: str

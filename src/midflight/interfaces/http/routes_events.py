@@ -79,4 +79,9 @@ def _positions(text: bytes) -> dict[str, int]:
     try:
         return msgspec.json.decode(text, type=dict[str, Place]) if text else {}
     except msgspec.MsgspecError as error:
-        raise Problem(422, "invalid", f"the position is not a map of numbers: {error}.") from None
+        raise Problem(
+            422,
+            "invalid",
+            "`after` and `Last-Event-ID` are JSON objects with a position for each journal: "
+            f"{error}.",
+        ) from None

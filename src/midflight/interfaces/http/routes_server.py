@@ -37,8 +37,8 @@ async def come_in(request: Request, body: b.Code) -> Response:
         raise Problem(
             401,
             "code_not_valid",
-            "this code was used, is too old, or was never given. Who runs the server makes another "
-            "with `midflight token NAME --link URL`.",
+            "this code was used, is too old, or was never given. Ask the operator of the "
+            "server for another, made with `midflight token NAME --link URL`.",
         )
     note(request, by=who.by, role=str(who.role))
     answer = as_json(views.Session(who.by, who.role, session.page_secret))

@@ -100,7 +100,12 @@ async def converse(
     """Say something: a run that is in front hears it, or one is started. Needs a key."""
     agent = named(request, body.agent)
     if not by["key"]:
-        raise Problem(422, "invalid", "a turn needs an Idempotency-Key: it names the turn.")
+        raise Problem(
+            422,
+            "invalid",
+            "send the header `Idempotency-Key`: it names the turn, so that a repeated request "
+            "is taken once. Nothing was changed.",
+        )
     said = [(message.key, message.text) for message in body.messages]
     turn = await control.converse(agent, thread, said, **by)
     note(request, verb="converse", target_run=turn.run)

@@ -77,8 +77,8 @@ def _check_no_slip(text: str, found: list[Pick], schema: Any) -> None:
     if close := get_close_matches(word, names, n=1, cutoff=CLOSE):
         meant = written(found[names.index(close[0])].value)
         raise InvalidRequest(
-            f"{text.strip()!r} is none of the choices: did you mean {meant}?"
-            f"{_as_words(text, schema)} Nothing was answered."
+            f"{text.strip()!r} is not one of the choices: did you mean "
+            f"{meant}?{_as_words(text, schema)} Nothing was answered."
         )
 
 
@@ -87,8 +87,8 @@ def _json(text: str, schema: Any) -> Any:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise InvalidRequest(
-            f"the answer begins as JSON and is none: {error}.{_as_words(text, schema)} "
-            "Nothing was answered."
+            "the answer begins like JSON but is not valid JSON: "
+            f"{error}.{_as_words(text, schema)} Nothing was answered."
         ) from None
     words = {"respond": text}
     quoted = isinstance(value, str) and not _fits(value, schema) and _fits(words, schema)

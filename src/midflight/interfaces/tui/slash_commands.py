@@ -41,7 +41,7 @@ class Order(Struct, frozen=True):
         """The number that comes first."""
         first = self.rest.partition(" ")[0]
         if not first.isdecimal():
-            raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
+            raise InvalidRequest(f"{usage(self.word)}: N must be a number. Nothing was changed.")
         return int(first)
 
     @property
@@ -49,7 +49,7 @@ class Order(Struct, frozen=True):
         """All numbers, with commas or spaces between them; the list may be empty."""
         parts = self.rest.replace(",", " ").split()
         if not all(part.isdecimal() for part in parts):
-            raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
+            raise InvalidRequest(f"{usage(self.word)}: N must be a number. Nothing was changed.")
         return [int(part) for part in parts]
 
     @property
@@ -83,20 +83,20 @@ def _only(numbers: list[int], able: list[int], what: str) -> int:
         return numbers[0]
     if len(able) != 1:
         some = ", ".join(map(str, able))
-        how = f"say which: {some}" if able else "there is none"
-        raise InvalidRequest(f"{what}: {how}. Nothing was changed.")
+        how = f"name one {what}: {some}" if able else f"there is no {what} now"
+        raise InvalidRequest(f"{how}. Nothing was changed.")
     return able[0]
 
 
 def _stop(order: Order) -> Awaitable[Ack]:
     able = [flying.position for flying in order.sheet.in_flight if flying.can_be_stopped]
-    effect = _only(order.numbers, able, "an effect in flight that can be stopped")
+    effect = _only(order.numbers, able, "effect in flight that can be stopped")
     return order.control.stop_effect(order.run, effect)
 
 
 def _decline(order: Order) -> Awaitable[Ack]:
     asked = [one.question for one in order.sheet.questions]
-    question = _only(order.numbers, asked, "a question to decline")
+    question = _only(order.numbers, asked, "question to decline")
     return order.control.decline(order.run, question)
 
 

@@ -62,7 +62,7 @@ class MessageTriaged(Event, frozen=True, kw_only=True, tag="message.triaged"):
 
 
 class ChoiceOverruled(Request, frozen=True, kw_only=True, tag="choice.overruled"):
-    """The person wants something else done about a message; what follows stands beside it."""
+    """The person wants something else done about a message; the consequences stand beside it."""
 
     message: int
     choice: str
@@ -160,7 +160,7 @@ class TodoDropped(Event, frozen=True, kw_only=True, tag="todo.dropped"):
 
 
 class TodosReordered(Request, frozen=True, kw_only=True, tag="todos.reordered"):
-    """The person's order; what it leaves out follows in the usual one."""
+    """The person's order of todos; the others follow in the usual one."""
 
     order: tuple[int, ...]
 
@@ -201,7 +201,7 @@ class Message:
 
 @dataclass(slots=True)
 class Host:
-    """The agent that answers in this thread: what its next run is begun with."""
+    """The agent that answers in this thread, with the settings for its next run."""
 
     agent: str
     mode: Mode

@@ -1,1 +1,1 @@
-"""Replay: what the journal knows of a function's steps, and whether it still fits."""
+"""Replay: the journal's knowledge of a function's steps, and whether the function still fits it."""

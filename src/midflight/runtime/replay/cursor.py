@@ -1,9 +1,9 @@
-"""The function's way through what the journal knows of its steps.
+"""The cursor: the function's place in the journal's record of its steps.
 
 After a crash or an eviction the function is called again and asks for its steps as before; those
-that have an outcome on record get it, in any order. What is not on record waits until everything
-on record was asked for: only then is it certain that the function is where it was. A redirect that
-it was told of is told again at the same place.
+that have an outcome on record get it, in any order. A step that is not on record waits until the
+function has asked for everything on record: only then is it certain that the function is where it
+was. A redirect that it was told of is told again at the same place.
 
 A function that did not catch a redirect was *entered again*, with the new brief: from there on the
 earlier records are at hand, and none of them must be asked for.
@@ -34,7 +34,7 @@ from midflight.runtime.replay.step_records import Begun, Record, Told
 
 @dataclass(slots=True, eq=False)
 class Cursor(History):
-    """Asked by the function's steps; what it knows it has ``Heard``."""
+    """Answers the function's steps from the record; it learns the record by hearing every event."""
 
     _order: list[tuple[int, str]] = field(default_factory=list)
     """Records still to be given, the next one last."""

@@ -40,9 +40,10 @@ ASKED_BY_IT: Final = (*OF_THE_FUNCTION, f"{HANDED_OVER}:")  # all questions of t
 
 @dataclass(slots=True, eq=False)
 class History:
-    """One run's. Every run in memory has one: empty dicts, where sets would weigh three times that.
+    """The history of one run. It has dicts, because an empty set weighs three times as much.
 
-    Some of it the function changes on its way: what it has still to ask for, and what it was told.
+    The function changes two parts of it on its way: the steps that it has still to ask for, and the
+    signals that it was told.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class History:
     timers: dict[str, int] = field(default_factory=dict)  # how often each was set
     set_at: dict[str, Moment] = field(default_factory=dict)  # when each timer was set last
     asked_at: dict[int, Moment] = field(default_factory=dict)  # questions that expire
-    texts: dict[str, str] = field(default_factory=dict)  # what steps without a record have said
+    texts: dict[str, str] = field(default_factory=dict)  # the words of steps that have no record
     circles: Circles = field(default_factory=Circles)
     asked_before: dict[str, e.QuestionOpened] = field(default_factory=dict)  # those questions
     calls: int = 0  # that the function has made since its start

@@ -166,7 +166,7 @@ class Tree(Struct, frozen=True):
 
 
 class Lineage:
-    """One run's line. ``gone`` is a run of it without which a fork can only be ended."""
+    """The line of one run. ``gone`` is a missing run, without which a fork can only be ended."""
 
     __slots__ = ("_below", "_done", "_journal", "_repeating", "gone")
 
@@ -308,8 +308,8 @@ async def created_by_fork(
     """The first event of a fork of ``old`` at a position."""
     if not 1 < at <= old.head + 1:
         raise InvalidRequest(
-            f"run {old.journal} has no place {at}; it goes from 2 to {old.head + 1}. "
-            "Nothing was changed."
+            f"run {old.journal} cannot be forked at position {at}: choose one from 2 to "
+            f"{old.head + 1}. Nothing was changed."
         )
     first = (await journals.read(old.journal, limit=1))[0].event
     assert isinstance(first, e.RunCreated)
@@ -352,7 +352,9 @@ def place_of(records: list[Recorded], step: str) -> int:
     events = (record.event for record in records)
     names = {found.name for found in events if isinstance(found, e.AttemptStarted | e.StepSettled)}
     known = ", ".join(sorted(names)[:FEW]) or "none"
-    raise InvalidRequest(f"no step {step!r} is on record, but {known}. Nothing was changed.")
+    raise InvalidRequest(
+        f"the run has no step {step!r} on record; its steps are: {known}. Nothing was changed."
+    )
 
 
 async def check_line(journals: Journals, old: RunState) -> None:

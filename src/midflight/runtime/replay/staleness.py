@@ -1,8 +1,8 @@
 """Guards: stops a run that comes back to another world than the one it left, and asks a person.
 
-What a run relies on is looked at when it comes back, and before effects that rely on it. The hold
-and its question are one decision, and the meaning of the answer is written down with the question,
-so that any driver can act on it later.
+The driver looks at everything that a run relies on when the run comes back, and before effects that
+rely on it. The hold and its question are one decision, and the meaning of the answer is written
+down with the question, so that any driver can act on it later.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ CHOICES: Final = {
     "fork": "Begin a new run from there",
     "cancel": "Cancel the run",
 }
-LOOK_S: Final = 10.0  # what takes longer to look at cannot be checked here
+LOOK_S: Final = 10.0  # seconds; a look that takes longer cannot be checked here
 STOPS_S: Final = 1.0  # to end in after that: a look changes nothing, and is left behind
 LOOK_MAX: Final = 10_000  # characters of a look: a digest is enough, and no more is compared
 CHANGED_MAX: Final = 2_000  # characters of what a guard says about a change
-NAMED_S: Final = 0.25  # what a function has to name its guards again, once it wants to go on
+NAMED_S: Final = 0.25  # seconds for a function to name its guards again, once it wants to go on
 NAMED_PARTS: Final = 5  # of that time; of one in which the process was busy only a part is lost
 NOTED_IN: Final = {Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.PAUSED}
 
@@ -46,7 +46,7 @@ NOTED_IN: Final = {Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.PAUSED}
 async def hold_for_guards(host: Host, changed: Mapping[str, str], looks: Mapping[str, str]) -> None:
     """Hold the run because what it relied on has changed, and ask whether it may go on.
 
-    A person who says *go on* accepts these looks; what changes after the question is asked again.
+    A person who says *go on* accepts these looks; a later change is asked about again.
     """
     told = "; ".join(f"{name} {words}" for name, words in changed.items())
     text = f"What this run relies on has changed: {told}. Go on?"
@@ -115,7 +115,7 @@ async def resolve(host: Host) -> None:
 
 
 def _accepting(host: Host, about: dict[str, Any], at: float, *, take_over: bool) -> list[Event]:
-    """The changed world is the one to go on with. What is too old counts from the answer."""
+    """The changed world is the one to go on with. The age of a look counts from the answer on."""
     epoch, guards = host.journal.epoch, host.journal.state.guards
     accepted: list[Event] = [
         e.GuardSet(
@@ -214,7 +214,10 @@ class Guards:
             await host.gate.wait(course)
         seen = await self._look(guard)
         if not seen:
-            raise InvalidRequest(f"guard {name}: its look is empty. It was not noted.")
+            raise InvalidRequest(
+                f"guard {name} returned an empty value, which cannot be compared later. The guard "
+                "was not recorded."
+            )
         await self._note(guard, seen)
 
     async def _note(self, guard: Guard, look: str, why: str = "") -> None:
@@ -330,10 +333,10 @@ class Guards:
         return not await self.hold_unless(self._live.keys() & found.keys(), found)
 
     async def refresh(self, found: Mapping[str, str]) -> None:
-        """An effect of our own has ended: what it changed is as it should be.
+        """Note new looks after an effect of our own: its changes are as they should be.
 
-        What cannot be looked at now stays as it was, and is asked about when it matters. Knowledge
-        does not become younger by anything that the run does.
+        A guard that cannot be looked at now keeps its old look, and the person is asked when it
+        matters. Knowledge does not become younger by anything that the run does.
         """
         for name in [name for name, words in found.items() if not words]:
             guard = self._live.get(name)

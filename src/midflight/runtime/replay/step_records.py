@@ -1,4 +1,4 @@
-"""What is on record of a function's steps: results, answers, attempts, and its last entry."""
+"""The record of a function's steps: results, answers, attempts, and its last entry."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Told(Struct, frozen=True):
 class Entry:
     """One entry, with the brief, profile and time that the function begins with.
 
-    What is on record after the position has to be asked for again.
+    The function has to ask again for everything on record after the position.
     """
 
     position: int = 0
@@ -147,7 +147,7 @@ class Cut(Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class Circles:
-    """One run's. Calls are put in short only when somebody looks at them."""
+    """The circles of one run. Calls are shortened only when somebody looks at them."""
 
     made: int = 0
     nudged_at: int | None = None  # the function was told, after so many of them

@@ -78,7 +78,7 @@ async def _done(step: Step, left: Ending | None) -> Raw:
 
 
 def _tell_late(step: Step, attempt: int, ending: Ending) -> None:
-    """Something that was left behind has ended after all: what is known is not thrown away."""
+    """Record the outcome of a call that was left behind and has ended after all."""
     outcome, result, error = _judge(step, ending)
     settled = e.AttemptSettled(
         epoch=step.host.journal.epoch, attempt=attempt, outcome=outcome, result=result, error=error

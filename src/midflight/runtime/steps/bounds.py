@@ -4,10 +4,10 @@ A coroutine that swallows every exception cannot be ended: each cancel only make
 more, and a loop that closes waits for it for ever. But it runs only while somebody resumes it.
 ``detachable`` stands between the task and the coroutine, and stops resuming it when told to.
 
-A timer is not enough where the whole process was stopped, or the machine slept: what the tool
-waited for may have come before that, and then its next line is run on waking, before any timer.
-Others may by then have looked up what became of it, and rely on its timeout. ``in_time`` looks at
-the clock before each line.
+A timer is not enough where the whole process was stopped, or the machine slept: an answer to the
+tool may have come before that, and then its next line is run on waking, before any timer. Others
+may by then have looked up what became of it, and rely on its timeout. ``in_time`` looks at the
+clock before each line.
 
 Most calls end long before their time, so each costs an entry in ``Alarms`` and no timer of its own.
 """
@@ -42,7 +42,7 @@ _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.CapacityLimiter] =
 
 
 class Timed(Protocol):
-    """Something that may take too long."""
+    """A call that may take too long."""
 
     def ring(self, now: float) -> float | None:
         """Its time has come, by the loop's clock. Returns when to look again, if ever."""
@@ -64,7 +64,7 @@ def _where_anyio_knows_the_loop() -> contextvars.Context:
 
 
 class Alarms:
-    """Of one engine, and closed with it."""
+    """The alarms of one engine. They are closed with it."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -162,7 +162,7 @@ def in_time(
     is_late: Callable[[], bool],
     is_left: Callable[[], bool] = lambda: False,
 ) -> Generator[Any, Any, Any]:
-    """Await it; what would go on after ``until``, by the steady clock, is cancelled there.
+    """Await it; cancel it at ``until`` by the steady clock, if it has not ended by then.
 
     ``is_late`` has a say: not what is being ended already, which may take its time for that. Once
     ``is_left()``, the next exception ends us and not the work, which is not resumed any more.
@@ -256,10 +256,10 @@ def _tell(ended: Ended, told: tuple[Any, BaseException | None]) -> None:
 
 
 class Aborted(Struct, frozen=True):
-    """We ended it. How much of it happened is not known, unless it had not even begun.
+    """The call was ended by us. How much of it happened is unknown, unless it had not even begun.
 
-    Or the tool itself knows that nothing did: then that is ``proven``. ``left``: it would not end,
-    and was left behind; if it is ``at_work`` it may still act.
+    ``proven``: the tool itself knows that nothing happened. ``left``: the call would not end, and
+    was left behind; if it is ``at_work`` it may still act.
     """
 
     why: str
@@ -270,14 +270,14 @@ class Aborted(Struct, frozen=True):
 
 
 class Returned(Struct, frozen=True):
-    """It came to its end."""
+    """The call came to its end."""
 
     value: Any
     left: ClassVar[bool] = False
 
 
 class Raised(Struct, frozen=True):
-    """It failed by itself; or could not even begin. ``left`` and ``at_work`` are as in Aborted."""
+    """The call failed by itself, or did not begin. ``left`` and ``at_work`` are as in Aborted."""
 
     error: BaseException
     began: bool = True
@@ -293,7 +293,7 @@ class StillAtWork(Exception):
 
 
 class Nobody:
-    """Listens to what an undo or a check says."""
+    """A listener that drops the words of an undo or a check."""
 
     def hear(self, text: str) -> None:
         """It is for nobody."""

@@ -1,12 +1,13 @@
-"""Asks a person before a background run is begun whose like was begun before and has acted.
+"""Asks a person before a background run is begun that may repeat the work of an earlier one.
 
 A new background run has a journal of its own, which knows nothing of the earlier one: it would do
 all of that again. So the spawn counts as an effect that ``repeats`` the earlier one. The question
 names what the earlier background run and the runs below it have done. The person says whether its
 result is taken over, another one is begun, what it did is undone first, or the run is cancelled.
 
-The same agent counts, whatever its brief: what another brief leads to is not known before. Where
-the earlier background run has done nothing and is at its end, nobody is asked.
+Every earlier run of the same agent counts, whatever its brief: nobody can know beforehand where
+another brief leads. Where the earlier background run has done nothing and is at its end, nobody is
+asked.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _is_same(wanted: Wanted, tree: Tree) -> bool:
 
 
 async def _ask_about(host: Host, wanted: Wanted, found: Before) -> None:
-    """Have the choice made and acted on; what is then on record under the spawn stands for it."""
+    """Have the choice made and acted on; the record under the spawn then stands for it."""
     name, spawn = f"{ASKED}:{wanted.step}", found.spawn
     choice = "" if name in host.history.questions else _known_choice(host, found)
     answer: Answered | None = None

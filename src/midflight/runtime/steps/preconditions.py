@@ -1,4 +1,4 @@
-"""Further conditions of a step: the world as it was noted, consent, time to say no.
+"""Further conditions of a step: guards that still hold, approval, and the undo window.
 
 A question for approval is about these arguments, this rule and this look of what the tool relies
 on. When any of them has changed since, an approval that was given does not count any more, and the
@@ -51,7 +51,7 @@ async def permitted(step: Step) -> bool:
 
 async def _can_rely(step: Step) -> bool:
     """Return whether what the step relies on is as noted; otherwise hold the run, which asks."""
-    if step.told:  # what it has changed is no change of others, and nobody need agree to it
+    if step.told:  # its own changes are not changes of others, and nobody need agree to them
         return False
     guards, relies_on = step.guards, step.tool.relies_on
     unset = [name for name in relies_on if name not in step.host.journal.state.guards]

@@ -9,7 +9,7 @@ is not on record may want what is on record under another identity:
 * *something like it*: a ``once`` step of the same name with other arguments. The person says
   whether it is done as well, instead of the earlier one, or not at all.
 
-What was taken over is recorded under the new identity, so it is asked about once.
+An effect that was taken over is recorded under the new identity, so the person is asked once.
 """
 
 from __future__ import annotations

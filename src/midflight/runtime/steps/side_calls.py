@@ -1,7 +1,7 @@
 """Calls beside a step: undos, checks, and looks at what an effect left. All are bounded in time.
 
-A blocking one runs in a thread, which nobody can end. After its time nobody waits for it either,
-and what is said about it then says that it may still be at work.
+A blocking call runs in a thread, which nobody can end. When its time is over the driver stops
+waiting, and its record says that the call may still be at work.
 
 The look of what an effect leaves is taken right after it, and again before it is undone. If it
 looks different then, others have changed it, and their work is not touched.
@@ -29,7 +29,7 @@ from midflight.tools.options import EffectRecord
 from midflight.tools.secret import from_stored
 
 LOOK_S: Final = 10.0
-HURRY_S: Final = 1.0  # what a look has in a run that is to end at once
+HURRY_S: Final = 1.0  # seconds for a look in a run that is to end at once
 UNSEEN: Final = "?"  # the tool says what it leaves, and that could not be seen
 
 

@@ -26,7 +26,7 @@ SAID_MAX: Final = 64 * 1024  # characters of a model's words that are kept with 
 
 
 class Speech:
-    """The text of one step so far. What comes from a thread is taken over on the loop."""
+    """The text of one step so far. Words that come from a thread are taken over on the loop."""
 
     __slots__ = (
         "_attempts", "_host", "_keeping", "_offset", "_pending", "_said", "_spoke_at", "_step",
@@ -38,7 +38,7 @@ class Speech:
         self._step = step
         self._spoke_at = 0.0  # by the loop's clock
         self._pending: list[str] = []
-        self._unsaid = ""  # what may be the beginning of a secret waits for its end
+        self._unsaid = ""  # a possible beginning of a secret waits for its end
         self._voice: Voice | None = None
         self._offset = 0  # how much of it is in the journal
         self._said = 0

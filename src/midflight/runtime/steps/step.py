@@ -217,7 +217,7 @@ class Step:
     def give_up(self) -> None:
         """The function does not wait any more: a read is ended, an effect finishes and settles.
 
-        What has not begun does not begin.
+        A step that has not begun does not begin.
         """
         self.unwanted = True
         if self._questions is not None:

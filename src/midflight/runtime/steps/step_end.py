@@ -1,4 +1,4 @@
-"""Puts a step's end on record, for good, and gives it to the function.
+"""Records the end of a step for good, and gives it to the function.
 
 The function is given what is on record, so that this time is like every later one. A worker that
 began the step before us may have told of it meanwhile: a failure of ours does not outdo that.

@@ -1,16 +1,17 @@
-"""What follows when a step did not simply succeed: another try, or doubt whether it happened.
+"""The recovery of a step that did not simply succeed: another try, or doubt whether it happened.
 
-A wait before the next try is on record: a crash neither shortens it nor forgets it.
+The wait before the next try is on record: a crash neither shortens nor forgets it.
 
-Nothing is guessed about an effect in doubt: the tool's ``check`` is asked first, and then the
-person. For a while "not done" proves nothing, because two things may still act. A worker that was
-lost is dead, or only out of reach and still at its tool. On one host its death is proved by its
-lock, which its process tools hold too. Where leases run out by time it is guessed, and one whose
-run was taken away by a kill lives. It may go on until its timeout has passed, counted from the
-moment at which it was found to be lost: it began nothing after that, and a little before it
-everything may have begun. And whatever an attempt has sent may still arrive, also when the attempt
-was aborted, has failed, or its worker is dead: ``settles_within`` says how long a provider may take
-to act on it. The wait for that is on record, too.
+The driver guesses nothing about an effect in doubt: it asks the tool's ``check`` first, and then
+the person. For a while "not done" proves nothing, because two things may still act. First, a lost
+worker is dead, or only out of reach and still running its tool. On one host the worker's lock
+proves its death, and its process tools hold that lock too. Where leases run out by time, the death
+is only assumed, and a worker whose run was taken away by a kill is alive. Such a worker may go on
+until its timeout has passed, counted from the moment at which it was found to be lost: it began
+nothing after that moment, and may have begun everything just before it. Second, a request that an
+attempt has sent may still arrive, even when the attempt was aborted or has failed, or its worker is
+dead: ``settles_within`` says how long a provider may take to act on it. The wait for that is on
+record, too.
 """
 
 from __future__ import annotations
@@ -188,9 +189,9 @@ async def resolve(
 ) -> bool:
     """Find out what became of it. True: try again. False: it is on record now.
 
-    A try that has ``failed`` by itself and is proven not done counts as one; what was cut off by a
-    crash, an abort or a stop does not, nor does what a person wants done again. ``cause`` is what
-    it raised: it may say when to try again, or never to.
+    A try that has ``failed`` by itself and is proven not done counts as one; a try that was cut off
+    by a crash, an abort or a stop does not, nor does one that a person wants repeated. ``cause`` is
+    what it raised: it may say when to try again, or never to.
     """
     first, *_ = step.host.history.attempts_of(step.identity)  # a repeat makes no key younger
     recent = step.host.journal.clock.now() - first.at <= step.tool.key_ttl

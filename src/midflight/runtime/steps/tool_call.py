@@ -8,7 +8,7 @@ A tool that has not ended ``stops_within`` seconds later is left behind: a corou
 any more, so that no line of it runs again; a thread is not waited for any more, and may still act.
 
 A function in a thread may return something to await, as a lambda does that calls an async function.
-It has not ended then: what it returned is awaited on the loop, as an async tool is.
+The call has not ended then: the loop awaits the returned value, as it does for an async tool.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ class Call:
     def ring(self, now: float) -> float | None:
         """It has taken too long: one cancel, which it may still make a result of.
 
-        Once it was told to end, one now and then: it may have been deaf to the first. What has not
-        ended in the end is left behind.
+        Once it was told to end, one now and then: it may have been deaf to the first. A call that
+        has still not ended is left behind.
         """
         if self._door is not None and not self._why:  # a thread: only the wait for it can end
             self._left = self._late = True
@@ -384,4 +384,7 @@ class Call:
 def refuse_inside_a_step(what: str) -> None:
     """Code inside a step must get what it needs as arguments, or its record would lie."""
     if in_step.get() is not None:
-        raise InvalidRequest(f"{what} cannot be used inside a step: pass what it needs in.")
+        raise InvalidRequest(
+            f"{what} cannot be used inside a step: use it outside, and pass the value to the "
+            "step as an argument."
+        )

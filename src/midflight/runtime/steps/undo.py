@@ -180,9 +180,9 @@ async def _undo_for_good(host: Host, effect: Attempt, wanted: Wanted = _wanted) 
 async def _undo(host: Host, effect: Attempt, *, final: bool, wanted: Wanted = _wanted) -> bool:
     """Try once. True when there is nothing more to try.
 
-    What others have changed since is settled in the append that begins: nothing is called, and no
-    crash falls between. Once an undo was begun it may have changed something itself, so then it is
-    repeated without a look.
+    An effect that others have changed since is settled in the append that begins its undo: nothing
+    is called, and no crash can fall between. Once an undo was begun it may have changed something
+    itself, so then it is repeated without a look.
     """
     touched = "" if effect.position in host.history.undoing else await _touched(host, effect)
 

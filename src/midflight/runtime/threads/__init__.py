@@ -1,1 +1,1 @@
-"""The thread of a run: messages, what is done about them, and what comes next."""
+"""The thread of a run: its messages, the choices about them, and the next run."""

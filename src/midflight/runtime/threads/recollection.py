@@ -1,4 +1,4 @@
-"""Tells a run or a model about a thread: what was said, asked and answered.
+"""Tells a run or a model about a thread: its messages, questions and answers.
 
 A new run is not told what others have still to do, or it would be done twice: messages that nobody
 has read, todos, and what was said to runs that live. All of it is as of the run's beginning, so

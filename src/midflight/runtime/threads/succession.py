@@ -67,7 +67,7 @@ def thread_of(view: View, thread: str) -> ThreadState:
 
 
 class Uncovered(Exception):
-    """Raised where an agent would go on whose kill switch was not looked at."""
+    """Raised where an agent would go on and its kill switch was not checked."""
 
     def __init__(self, agent: str) -> None:
         self.agent = agent

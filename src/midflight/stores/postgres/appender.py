@@ -45,7 +45,7 @@ class _Stale(Exception):
 
 
 class Appender:
-    """Writes what drivers and people have to say. Kills and purges use its ``states`` too."""
+    """Writes the appends of drivers and people. Kills and purges use its ``states`` too."""
 
     def __init__(
         self, server: Server, pool: Pool, chaining: Chaining, clock: ServerClock, hub: Hub, ids: Ids
@@ -152,8 +152,9 @@ class Appender:
 
     def _strange(self) -> StoreBusy:
         return StoreBusy(
-            f"{self._server.where} refused the same append {TRIES_MAX} times for reasons that were "
-            "gone each time: check the clocks. Nothing was changed."
+            f"{self._server.where} refused the same append {TRIES_MAX} times, each time for a "
+            "reason that no longer held when it was checked: compare the clocks of the "
+            "machines. Nothing was changed."
         )
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────

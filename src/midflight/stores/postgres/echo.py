@@ -1,4 +1,4 @@
-"""Passes on to other machines what steps say, as long as somebody there listens.
+"""Passes the words of steps on to other machines, as long as somebody there listens.
 
 A process in which somebody watches a run *with its text* says so; the one that drives the run then
 passes on what its steps say, and nobody else does. None of it is kept: the journal has it a moment
@@ -31,7 +31,7 @@ FORGET_S: Final = 16.0  # a process that was not heard of for so long is not the
 
 
 class Words(Struct, frozen=True, omit_defaults=True):
-    """A letter: who listens to what, what somebody says, or who still speaks."""
+    """A letter between processes: about listeners, words of a step, or steps that still speak."""
 
     sender: str
     hear: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Far(Struct):
 
 
 class Echo:
-    """Both ends of it: passes on what is said here, and has what others say heard here."""
+    """Passes the words of steps here on to other processes, and theirs to the watchers here."""
 
     def __init__(self, hub: Hub, ids: Ids, wake: Callable[[], None]) -> None:
         self._hub = hub
@@ -91,7 +91,7 @@ class Echo:
             self._wake()
 
     def ended(self, voice: Voice) -> None:
-        """End a voice; what it has said and nobody was told yet is told with its end."""
+        """End a voice; its words that were not sent yet are sent with its end."""
         spoken = self._spoken.pop(voice, None)
         if spoken is not None:
             self._post += self._pieces(voice, spoken)

@@ -70,7 +70,8 @@ class States:
             if isinstance(error, TimeoutError):
                 names = ", ".join(sorted(turn.journals)[:3])
                 raise StoreBusy(
-                    f"others here have been changing {names} for {TURN_S:g} s. Nothing was changed."
+                    f"other tasks of this process have been changing {names} for {TURN_S:g} s: try "
+                    "again. Nothing was changed."
                 ) from None
             raise
 

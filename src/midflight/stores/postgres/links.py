@@ -1,4 +1,4 @@
-"""Connections, and how work gets to one of them.
+"""The connections to the server, and the way in which work gets to one of them.
 
 A connection is never trusted to be there. Work is a function of a connection, called again on a new
 one when the old one was lost, for a bounded time. That is safe because everything that writes
@@ -208,7 +208,7 @@ class _Errand:
 class Pool:
     """A few connections, each with a task that does what readers and requests want done.
 
-    What is ``pressing`` does not wait for that: if all of them are busy, perhaps with locks of
+    A ``pressing`` errand does not wait for that: if all of them are busy, perhaps with locks of
     others, one more connection is made, which does nothing else.
     """
 

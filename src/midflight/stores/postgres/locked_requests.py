@@ -1,7 +1,7 @@
 """Requests and kills under lock: one transaction that locks, folds, decides and writes.
 
 Lock order, everywhere: turns of this process, switches, leases, heads, values; each in the order of
-their ids. What the transaction sees after it has locked stays true until it commits.
+their ids. Everything that the transaction reads after it has locked stays true until it commits.
 """
 
 from __future__ import annotations

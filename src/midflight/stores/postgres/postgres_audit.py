@@ -1,4 +1,4 @@
-"""The audit in Postgres: a record is written with what it tells of, and chained soon after."""
+"""The audit in Postgres: a record is written with the change it tells of, and chained later."""
 
 from __future__ import annotations
 

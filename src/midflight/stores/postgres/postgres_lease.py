@@ -24,14 +24,14 @@ from midflight.tasks import owned_tasks
 
 TTL_S: Final = 10.0
 MARGIN: Final = 0.1  # of the ttl: what is started in the last moment must be seen before the end
-SOON_S: Final = 1.0  # a short lease is none the safer for hanging up on a server that is slow
+SOON_S: Final = 1.0  # hanging up on a slow server makes a short lease no safer
 GOODBYE_S: Final = 2.0
 STOOD_STILL: Final = "this process stood still"  # or it would have been renewed again
 log: Final = logging.getLogger(__name__)
 
 
 class RowLease:
-    """Held while its row is surely alive."""
+    """A lease that is held while its row is surely alive."""
 
     def __init__(self, pool: Pool, driver: str, holder: str, ttl: float) -> None:
         self.driver = driver

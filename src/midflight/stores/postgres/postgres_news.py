@@ -91,7 +91,7 @@ class News:
                 self._hear_nothing(error)
                 await anyio.sleep(AGAIN_S)
             finally:
-                self._alone = False  # who knows who comes while we hear nothing
+                self._alone = False  # anybody may come while we hear nothing
                 if connection is not None:
                     connection.terminate()
 
@@ -114,7 +114,7 @@ class News:
         connection.add_termination_listener(lambda _: self._anything.set())
         await connection.execute(SQL["be_present"], self._server.channel)
         await self._send(connection, {})  # a process that thought to be alone hears of us
-        await self._poll(connection)  # what was said while nobody listened
+        await self._poll(connection)  # news that came while nobody listened
         await self._look_everywhere(connection)
         self._hear_again()
         polled = anyio.current_time()

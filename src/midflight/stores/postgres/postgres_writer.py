@@ -1,9 +1,9 @@
-"""Group commit: what tasks here want appended at the same time goes to the server in one call.
+"""Group commit: appends of several tasks at the same time go to the server in one call.
 
-An append that comes alone is written by its own task, on a connection kept for that. What comes
-while another is under way is queued, and a second connection carries all of it at once. In a batch
-each job succeeds or fails alone. A task that hands a job over also hands over the turn of its
-journals, so a caller that is cancelled leaves nothing half done.
+An append that comes alone is written by its own task, on a connection kept for that. Appends that
+come while another is under way are queued, and a second connection carries all of them at once. In
+a batch each job succeeds or fails alone. A task that hands a job over also hands over the turn of
+its journals, so a caller that is cancelled leaves nothing half done.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from midflight.stores.postgres.postgres_server import (
 
 BATCH_JOBS: Final = 256  # a batch holds its locks until all of it is written: about 10 ms
 BATCH_BYTES: Final = 4 * 1024 * 1024
-BYTES_A_S: Final = 1024 * 1024  # what a slow line carries at least
+BYTES_A_S: Final = 1024 * 1024  # the least that a slow line carries
 GATHER_TURNS: Final = 6  # of the event loop: from the answer to a step to the record of the next
 
 _WHOLE: Final = (*GONE, *COLLIDED)

@@ -21,7 +21,7 @@ _lock: Final = threading.RLock()
 
 
 class Descriptors:
-    """Of the files of one database, for all stores of this process on it. See ``share``."""
+    """The descriptors of a database's files, for all its stores in this process. See ``share``."""
 
     def __init__(self, database: Ident) -> None:
         self.inherited = False  # this is a forked child, and they belong to its parent

@@ -33,7 +33,7 @@ _FLOCK: Final = struct.Struct("hhqqi4x")  # the system's ``struct flock``: type,
 
 
 class Lock(Protocol):
-    """Held by at most one."""
+    """A lock that at most one holder has."""
 
     def take(self, *, wait: bool) -> bool:
         """Take it; without ``wait`` return False if somebody else has it."""

@@ -1,4 +1,4 @@
-"""Letters between the processes on one SQLite file: whoever waits for an append hears of it.
+"""Letters between the processes on one SQLite file: they wake the watchers that wait for an append.
 
 ``Nudges`` are datagrams to each process that watches: sub-millisecond, and nobody waits for them.
 They are only hints; a process that misses one finds the change by polling ``data_version``.

@@ -37,7 +37,7 @@ class OpenFiles:
         self.path = path
         self.wait_max_s = wait_max_s
         self.busy_s = busy_s
-        self._held = ExitStack()  # what the writer uses
+        self._held = ExitStack()  # used by the writer
         self._rest = ExitStack()
         try:
             self._open(ids)
@@ -48,7 +48,10 @@ class OpenFiles:
     def _open(self, ids: Ids) -> None:
         path, held, rest = self.path, self._held, self._rest
         if not path.parent.is_dir():
-            raise StoreUnavailable(f"there is no folder {path.parent} for the store's file.")
+            raise StoreUnavailable(
+                f"there is no folder {path.parent} for the store's file: create it, or name "
+                "another file. Nothing was changed."
+            )
         if path.is_dir():
             raise StoreUnavailable(
                 f"{path} is a folder: name a file in it, as {path / 'midflight.db'}."
@@ -141,4 +144,4 @@ def resolved(path: str | Path) -> Path:
     try:
         return Path(path).resolve()
     except (OSError, RuntimeError) as error:  # links that lead in a circle
-        raise StoreUnavailable(f"{path} leads to no file: {error}.") from error
+        raise StoreUnavailable(f"the path {path} cannot be resolved to a file: {error}.") from error

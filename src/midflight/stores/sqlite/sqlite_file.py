@@ -1,4 +1,4 @@
-"""Opening the SQLite file: who may read it, which layout it has, and what its errors mean."""
+"""Opening the SQLite file: its permissions, its layout, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def connect(path: Path, *, writes: bool, busy_s: float) -> sqlite3.Connection:
 
 
 def create(path: Path) -> None:
-    """Create the file, if there is none, for nobody else to read.
+    """Create the file if it does not exist, so that nobody else can read it.
 
     Linux creates it without opening it. A descriptor of it that is closed here would drop the POSIX
     locks of another thread of this process that has found the file and opened it by then. Other

@@ -39,7 +39,7 @@ SHARED: Final = (0x4000_0002, 510)  # SQLite: locked by connections that have th
 DEAD_MAN: Final = (128, 1)  # SQLite: of the log's index, locked by those that have it open
 OPENING, DOOR, GATE = (1 << 61, (1 << 61) + 1, (1 << 61) + 2)
 AGAIN_S: Final = 0.005
-DYING_S: Final = 0.5  # what a process that dies may take to give back all its locks
+DYING_S: Final = 0.5  # seconds that a dying process may take to give back all its locks
 
 INDEX_HEAD: Final = 48  # bytes; the log's index begins with it twice
 INDEX_FIELDS: Final = struct.Struct("=12x B x H I 12x 8s 8x")  # ready, page, frames, salt
@@ -307,7 +307,7 @@ class Hold:
 
         And the store's mark stays.
 
-        What another thread has read since we began may be newer than what we read.
+        Another thread may have read something newer since we began.
         """
         known = self._counter
         head = os.pread(self._fd, FILE_HEAD, 0)

@@ -4,8 +4,8 @@ A process that could take a driver's lock has proof that the driver is dead, and
 Each driver has a byte of the store's file for its lock, far behind where data can be: whichever
 path leads to the file, everybody looks at the same lock, and no lock file can be deleted.
 
-Systems that have no locks on bytes of a file use lock files in a folder. What is said above is true
-of them too, as long as nobody deletes the folder. If somebody does, the store that holds a lease
+Systems that have no locks on bytes of a file use lock files in a folder. The rules above hold for
+them too, as long as nobody deletes the folder. If somebody does, the store that holds a lease
 notices it before its next acknowledgement.
 """
 
@@ -30,7 +30,7 @@ FIRST: Final = 1 << 62  # the byte where the drivers' begin
 
 
 class FileLease:
-    """Held until its block ends or the process does."""
+    """A lease that is held until its block ends or the process does."""
 
     def __init__(self, driver: str, lock: int) -> None:
         self.driver = driver

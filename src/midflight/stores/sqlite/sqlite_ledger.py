@@ -1,4 +1,4 @@
-"""What a store does in a write transaction beside appending: requests, kills, purges, the audit.
+"""The jobs of a write transaction beside appending: requests, kills, purges, the audit.
 
 Each function is a job of the writer: it gets the transaction, and its outcome counts only once the
 transaction is committed.

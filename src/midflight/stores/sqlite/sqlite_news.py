@@ -1,4 +1,4 @@
-"""News of what other processes append to the same SQLite file."""
+"""News of the appends of other processes to the same SQLite file."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class News:
             return
         ((last,),) = await self._reader.select("last_event", ())
         if self._looked < 0:
-            self._looked = last  # who comes now has read the list
+            self._looked = last  # a watcher that comes now has read the list
             return
         since = self._looked if last >= self._looked else 0
         self._looked = last

@@ -131,7 +131,8 @@ class SqliteStore:
     async def _mind_the_file(self, block: anyio.CancelScope) -> None:
         """End the block in which the store is open as soon as its file is not the store any more.
 
-        What drives, serves or watches in the block cannot go on, also if nothing is appended now.
+        Drivers, servers and watches in the block cannot go on then, even if nothing is appended
+        now.
         """
         while True:
             await anyio.sleep(MIND_S)
@@ -310,7 +311,7 @@ class SqliteStore:
         return [Switch(*values) for values in await self._reader.select("switches", ())]
 
     async def ready(self) -> None:
-        """See ``Store.ready``: whether it can be read; what it takes is found out by writing."""
+        """See ``Store.ready``. Only reading is tried; whether it takes writes shows at a write."""
         await self.switches()
 
     async def blob(self, digest: str) -> bytes:

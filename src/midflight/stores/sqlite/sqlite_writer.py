@@ -271,7 +271,9 @@ class Writer:
         except OSError as error:
             last, batch = self._take(first)
             for job in batch:
-                job.error = StoreUnavailable(f"its locks fail: {error}. Nothing was appended.")
+                job.error = StoreUnavailable(
+                    f"the lock files of the store cannot be used: {error}. Nothing was appended."
+                )
             self._back_to_loop(batch)
         return last, batch
 

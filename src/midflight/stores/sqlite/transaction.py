@@ -168,8 +168,8 @@ class Transaction:
     def append(self, decision: Append, folded: Folded) -> Committed:
         """See ``Store.append``.
 
-        ``folded`` are states that were folded outside. What is not among them and takes long raises
-        ``Unfolded``; with None it is folded here.
+        ``folded`` are states that were folded outside. A journal that is not among them and takes
+        long raises ``Unfolded``; with None it is folded here.
         """
         if folded:
             self.adopt(folded)

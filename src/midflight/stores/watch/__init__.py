@@ -1,1 +1,1 @@
-"""Watchers of journals: who is told of what was committed, and of what steps say meanwhile."""
+"""Watchers of journals: they are told of commits, and of the words that steps say meanwhile."""

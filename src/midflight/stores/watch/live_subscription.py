@@ -26,10 +26,10 @@ class LiveSubscription(Subscription):
     def __init__(self, hub: Journals, read: Read, cursors: Mapping[str, int]) -> None:
         super().__init__(hub, read, cursors)
         self._voices = hub.voices
-        self._calls: set[Voice] | None = None  # whose beginning was told, where that is wanted
+        self._calls: set[Voice] | None = None  # those whose beginning was told, where it is wanted
         self._told: dict[tuple[str, str], tuple[Voice, int]] = {}  # by step: how far
         self._turns: set[Voice] = set()  # those who have one in the backlog
-        self._missed: dict[Voice, None] = {}  # who spoke while a gap was read
+        self._missed: dict[Voice, None] = {}  # steps that spoke while a gap was read
 
     def hear_calls(self) -> None:
         """See ``LiveWatch``."""

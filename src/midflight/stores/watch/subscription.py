@@ -166,8 +166,8 @@ class Subscription:
     async def _read_on(self, journal: str) -> None:
         """Read one page of the gap into the backlog, where it waits also for one who breaks off.
 
-        The journal stays *behind* during the read. What was offered meanwhile and was the next is
-        not taken from the page again; anything further only makes us read once more.
+        The journal stays *behind* during the read. A record that was offered meanwhile and was the
+        next one is not taken from the page again; a later record only makes us read once more.
         """
         self._moved.pop(journal, None)
         wanted = self._page

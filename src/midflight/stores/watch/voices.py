@@ -1,4 +1,4 @@
-"""The voices of steps in this process: what they say at this moment, before it is in the journal.
+"""The voices of steps in this process: their words at this moment, before they are in the journal.
 
 A voice is the text of one attempt while it goes on. Nothing of it is queued for anybody: each
 watcher knows how far it has read and takes the rest when it comes to it, so a slow one gets the

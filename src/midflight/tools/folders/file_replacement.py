@@ -145,7 +145,7 @@ class Replacer:
             self.folder.inside(to, make=True) as (target, new_name),
         ):
             if parts(path) == parts(to):
-                refuse(to, "is where it is already")
+                refuse(to, "is the path that it already has")
             if not _is_half_moved(source, name, target, new_name):
                 with refusals(to):
                     _link(source, name, target, new_name)

@@ -173,7 +173,7 @@ def parts(path: str) -> list[str]:
     if ".." in names:
         refuse(path, "leads out of its folder with '..'; give a path within the workspace")
     if names and names[0].casefold() == KEEP:
-        refuse(path, "is where the workspace keeps what undo needs")
+        refuse(path, "is reserved: the workspace keeps there what undo needs")
     if len(names) > DEPTH_MAX:
         refuse(path, f"leads through more than {DEPTH_MAX} folders")
     return names

@@ -160,7 +160,10 @@ def _tell(checker: Checker, faults: list[Fault], number: int, *, as_json: bool) 
 
 def _store(desk: Desk) -> Store:
     if not isinstance(desk.control, Control):
-        raise InvalidRequest("the audit is in the store itself: use --store where that is.")
+        raise InvalidRequest(
+            "a server does not give out the audit: run this command with --store, where the "
+            "store is."
+        )
     return desk.control.store
 
 
@@ -190,8 +193,9 @@ def _anchor(text: str) -> Head:
     found = parse_head(text)
     if found is None:
         raise InvalidRequest(
-            f"--head {text[:80]!r} is no head: give what midflight audit head has said, a number, "
-            "a colon and 64 digits from 0 to f. Nothing was checked."
+            f"--head {text[:80]!r} is not a head: give the one that `midflight audit head` "
+            "printed, which is a number, a colon and 64 digits from 0 to f. Nothing was "
+            "checked."
         )
     return found
 
@@ -206,7 +210,7 @@ def _time(text: str, now: float, option: str) -> float | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidRequest(
-            f"{option} {text[:80]!r} is no time: write 2026-11-18T06:00Z, or 24h for a day ago. "
-            "Nothing was exported."
+            f"{option} {text[:80]!r} is not a time: write 2026-11-18T06:00Z, or 24h for a day "
+            "ago. Nothing was exported."
         ) from None
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

@@ -98,7 +98,7 @@ async def cancel(
 def _confirm(question: str) -> None:
     """Ask at the terminal; without one, refuse unless ``--yes`` was given."""
     if not sys.stdin.isatty():
-        raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
+        raise InvalidRequest(f"{question} Confirm with --yes. Nothing was changed.")
     if not confirmed(question):
         raise InvalidRequest("not cancelled. Nothing was changed.")
 
@@ -234,5 +234,7 @@ def _only(run: str, state: RunState) -> int:
         raise InvalidRequest(f"nothing in flight in run {run} can be stopped. Nothing was changed.")
     if len(able) > 1:
         some = ", ".join(f"{flying.position} ({flying.label})" for flying in able)
-        raise InvalidRequest(f"several are in flight: {some}. Say which. Nothing was changed.")
+        raise InvalidRequest(
+            f"several effects are in flight: {some}. Name the one to stop. Nothing was changed."
+        )
     return able[0].position

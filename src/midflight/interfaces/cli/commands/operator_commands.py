@@ -129,7 +129,7 @@ async def _ask(desk: Desk, scope: str) -> None:
     work = f"{number} run{'s' * (number != 1)} at work"
     question = f"Stop {work} now{others}? No undo and no saving."
     if not sys.stdin.isatty():
-        raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
+        raise InvalidRequest(f"{question} Confirm with --yes. Nothing was changed.")
     if not confirmed(question):
         raise InvalidRequest("not stopped. Nothing was changed.")
 
@@ -175,11 +175,14 @@ async def purge(
     """Remove runs that ended long ago, with their folders, and threads that hold nothing else."""
     seconds = _seconds(older_than)
     if not isinstance(desk.control, Control):
-        raise InvalidRequest("purging works on the store itself: use --store where that is.")
+        raise InvalidRequest(
+            "a server cannot be asked to purge: run this command with --store, where the store "
+            "is. Nothing was removed."
+        )
     if not yes:
         question = f"Remove all that ended more than {older_than} ago, for good?"
         if not sys.stdin.isatty():
-            raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
+            raise InvalidRequest(f"{question} Confirm with --yes. Nothing was changed.")
         if not confirmed(question):
             raise InvalidRequest("nothing was removed.")
     store, folders = desk.control.store, RunFolders(Path(workdir))
@@ -252,5 +255,7 @@ def _tell_of_folders(folders: RunFolders, workdir: str, without: int) -> None:
 def _seconds(age: str) -> float:
     found = re.fullmatch(r"(\d{1,6})([dhms])", age)
     if found is None:
-        raise InvalidRequest(f"{age!r} is no age: write 30d, 12h, 90m or 0s. Nothing was changed.")
+        raise InvalidRequest(
+            f"{age!r} is not an age: write 30d, 12h, 90m or 0s. Nothing was changed."
+        )
     return int(found[1]) * UNITS[found[2]]

@@ -122,9 +122,9 @@ def _check_it_goes_on_as_it_is(wanted: Wanted) -> None:
     if given:
         run = wanted.going_on
         raise InvalidRequest(
-            f"--continue takes a run as it is, without {', '.join(given)}. Another course: "
-            f"midflight redirect {run} TEXT; other caps: midflight raise {run}. "
-            "Nothing was started."
+            "--continue goes on with a run as it is and cannot be combined with "
+            f"{', '.join(given)}. To change its course: midflight redirect {run} TEXT; to "
+            f"change its caps: midflight raise {run}. Nothing was started."
         )
 
 

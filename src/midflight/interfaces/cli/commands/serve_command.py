@@ -165,7 +165,7 @@ def check_proxies(addresses: list[str]) -> None:
             ip_network(address)
         except ValueError:
             raise InvalidRequest(
-                f"--proxy {address[:80]!r} is no address: give that from which the proxy "
+                f"--proxy {address[:80]!r} is not an address: give the one from which the proxy "
                 "connects, such as 10.0.0.7 or 10.0.0.0/24. Nothing was started."
             ) from None
 

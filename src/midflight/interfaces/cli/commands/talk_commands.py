@@ -134,10 +134,15 @@ def _only(desk: Desk, sheet: RunSheet) -> int:
     able = [one.question for one in sheet.questions if control_bar.is_answered(one)]
     if len(able) > 1:
         some = ", ".join(str(one) for one in able)
-        raise InvalidRequest(f"it asks several things: say which with --question ({some}).")
+        raise InvalidRequest(
+            f"the run asks several questions: choose one with --question ({some}). Nothing was "
+            "changed."
+        )
     if not able:
         other = way_out(desk.command, sheet, sheet.questions[0])
-        raise InvalidRequest(f"an answer does not lift this; use: {other}. Nothing was changed.")
+        raise InvalidRequest(
+            f"the run does not wait for an answer here; use: {other}. Nothing was changed."
+        )
     return able[0]
 
 

@@ -156,8 +156,8 @@ class Access(Struct):
             raise Problem(
                 401,
                 "not_known",
-                "who are you? Open a link that lets you in, or send a token as `Authorization: "
-                "Bearer …`.",
+                "this server does not know who you are. Open a link that lets you in, or send a "
+                "token as `Authorization: Bearer …`.",
                 headers={"www-authenticate": "Bearer"},
             )
         if method not in SAFE and CUSTOM_HEADER not in headers:

@@ -222,7 +222,11 @@ class Door:
             who = self._access.admit({**scope, "method": "GET"}, local_path(scope))
             self._meter.count_request(who.by if who else f"guest {_client(scope)}")
             if who is None:
-                raise Problem(401, "not_known", "who are you?")
+                raise Problem(
+                    401,
+                    "not_known",
+                    "this server does not know who you are. Open a link that lets you in.",
+                )
         except Problem as problem:
             visit.why = problem.body["error"]
             asked = {**scope, "method": "CALL"}  # by voice

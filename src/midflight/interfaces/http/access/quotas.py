@@ -63,7 +63,8 @@ class Meter:
             raise Problem(
                 429,
                 "too_quick",
-                f"more than {rate:g} requests a second. Wait {wait} s.",
+                f"you have sent more than {rate:g} requests a second. Wait {wait} s. Nothing was "
+                "changed.",
                 headers={"retry-after": str(wait)},
             )
         self._left[caller] = (left - 1, now)
@@ -81,8 +82,8 @@ class Meter:
             raise Problem(
                 429,
                 "too_many_streams",
-                f"{'the server has' if full else 'you have'} as many streams open as it may. One "
-                "stream can watch many runs.",
+                f"{'the server has' if full else 'you have'} reached the limit of open streams. "
+                "Close one first: one stream can watch many runs.",
                 headers={"retry-after": "5"},
             )
         self._streams[caller] += 1
@@ -104,8 +105,8 @@ class Meter:
             raise Problem(
                 429,
                 "too_much",
-                f"more than {rate:,.0f} bytes a second, for long. Wait {wait} s. Requests of up to "
-                f"{SMALL:,} bytes are taken all the same.",
+                f"you have sent more than {rate:,.0f} bytes a second for too long. Wait {wait} s. "
+                f"Requests of up to {SMALL:,} bytes are still taken. Nothing was changed.",
                 headers={"retry-after": str(wait)},
             )
         self._bytes_left[caller] = (left - size, now)

@@ -58,7 +58,7 @@ DEALT_WITH: Final = frozenset(
 
 
 class Engines(Struct, frozen=True):
-    """What a line hears and speaks with; several of a kind stand in for each other."""
+    """The engines with which a line hears and speaks; several of a kind stand in for each other."""
 
     vad: Callable[[], Vad]
     recognisers: tuple[Recogniser, ...]
@@ -116,7 +116,7 @@ class Line:
 
     @property
     def level(self) -> float:
-        """How loud the last frame was, from 0 to 1."""
+        """The loudness of the last frame, from 0 to 1."""
         return self._ear.level
 
     @property
@@ -130,7 +130,10 @@ class Line:
         await self._telling.run()
 
     async def hang_up(self) -> None:
-        """What was said is still done, and what was heard goes on record. That cancels nothing."""
+        """End the call: words that were said still take effect, and heard speech is recorded.
+
+        Hanging up cancels no run.
+        """
         self._obeying.leaving = True
         with anyio.move_on_after(SETTLE_S, shield=True):
             await self._settle()

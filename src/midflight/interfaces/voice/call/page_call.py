@@ -66,7 +66,7 @@ class Sound(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """How many samples it counts for: a message is some work, however short."""
+        """The number of samples that the message counts for; even a short message is some work."""
         return max(FRAME, len(self.pcm) // WIDTH)
 
 
@@ -244,7 +244,7 @@ class Call:
             self._counted[side] = seconds
 
     async def _look(self, line: Line) -> None:
-        """Whose key is revoked is not talked to any longer."""
+        """End the call once the caller's key is revoked."""
         while self._socket.state.still_known():
             self._count(line)
             await anyio.sleep(KNOWN_S)
@@ -359,7 +359,7 @@ class _Lines:
         return None if self._agents else ("No agent is here to talk to.", POLICY)
 
     async def _agent(self, thread: str) -> Agent:
-        """Who answers there; where nobody does yet, the first."""
+        """Return the agent that answers in the thread, or the first one where none does yet."""
         first = next(iter(self._agents.values()))
         talk = await thread_if_any(self._control.store, thread)
         host = talk.host if talk is not None else None

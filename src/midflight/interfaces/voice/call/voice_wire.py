@@ -1,4 +1,4 @@
-"""What a page and a line say to each other over a WebSocket.
+"""The messages that a page and a line exchange over a WebSocket.
 
 From the page: bytes are how many samples it has played (four, little-endian) and sound from its
 microphone, if there is any; texts are JSON with a ``t``. To the page: bytes are sound to be played,
@@ -25,11 +25,11 @@ ANSWER_S: Final = 1.5  # for a page to say how much it has played: what is on re
 
 
 class Misfit(Exception):
-    """What came is not what was agreed; the line goes on without it."""
+    """A message is not of the agreed form; the line goes on without it."""
 
 
 class Frame(Struct, frozen=True):
-    """How much was played, and what was heard."""
+    """A frame from the page: how much the page has played so far, and the sound that it heard."""
 
     played: int
     pcm: bytes

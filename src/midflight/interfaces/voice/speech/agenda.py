@@ -1,7 +1,8 @@
-"""What is to be said, in its order: now, or aside until it goes on or is given up.
+"""The order in which things are said: now, or aside until speech goes on or is given up.
 
-Who is interrupted says on later what was not heard. What runs say meanwhile waits behind it; only
-questions and our own words do not. To silence what is being played is the mouth's to do, first.
+After an interruption, we go on with the words that were not heard. Words that runs say meanwhile
+wait behind them; only questions and our own words do not wait. Silencing the sound that is being
+played is the mouth's task, and comes first.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ class Agenda:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to be said now, or being said."""
+        """True if something is being said, or is to be said now."""
         return any(not said.is_heard for said in self._now)
 
     @property
     def aside(self) -> list[Utterance]:
-        """What is put aside."""
+        """The utterances that are put aside."""
         return list(self._aside)
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question is being said, or was when we asked them to say it again."""
+        """True if a question is being said, or was when we asked the person to repeat."""
         waiting = (said for said in (*self._now, *self._aside) if not said.is_heard)
         first = next((said for said in waiting if not said.fleeting), None)
         return first is not None and first.about is not None
@@ -52,25 +53,25 @@ class Agenda:
 
     @property
     def last_heard(self) -> Utterance | None:
-        """What was begun last, a question or not; our asking to say it again is neither."""
+        """The utterance begun last, a question or not; a request to repeat does not count."""
         return self._begun
 
     def will_ask(self, question: Question) -> bool:
-        """Whether it waits to be asked."""
+        """Return whether the question still waits to be asked."""
         waiting = (*self._aside, *self._now)
         return any(said.about == question and not said.is_begun for said in waiting)
 
     def is_now(self, said: Utterance) -> bool:
-        """Whether it is being said, or next."""
+        """Return whether the utterance is being said, or is among those to be said now."""
         return said in self._now
 
     def has_now(self, run: str) -> bool:
-        """Whether a run says something now that is no question."""
+        """Return whether the run says something now other than a question."""
         return any(_is_said_by(run, said) for said in self._now)
 
     @property
     def comes_back(self) -> bool:
-        """Whether something is aside that is not kept there."""
+        """True if something is aside that is not kept there."""
         return any(not said.kept for said in self._aside)
 
     # ── what is said next ────────────────────────────────────────────────────────────────────
@@ -85,7 +86,10 @@ class Agenda:
             self._now.append(said)
 
     def _aside_before(self, run: str) -> Utterance | None:
-        """What is aside and to be said before new words of a run; others are not held with it."""
+        """Return the utterance aside that comes before new words of the run, if there is one.
+
+        Words that are kept for another run do not hold this run's words back.
+        """
         aside = reversed(self._aside)
         return next((said for said in aside if said.kept != FOR_RUN or said.run == run), None)
 
@@ -118,7 +122,7 @@ class Agenda:
                     self._asked.append(said)
 
     def drop_heard(self) -> None:
-        """What was heard to its end is not said any more."""
+        """Drop the utterances at the front that were heard to their end."""
         while self._now and self._now[0].is_heard:
             self._now.popleft()
 
@@ -130,7 +134,7 @@ class Agenda:
         self._now.clear()
 
     def bring_back(self, behind: Utterance | None) -> None:
-        """What was put aside is said next, but for what is kept; or right behind something."""
+        """Say next what was put aside, except for what is kept; ``behind`` is said before it."""
         back = [said for said in self._aside if not said.kept]
         later = [said for said in self._now if not said.fleeting]
         before = [said for said in later if said is behind]
@@ -140,7 +144,7 @@ class Agenda:
         self._aside = deque(said for said in self._aside if said.kept)
 
     def hold_back(self, run: str) -> None:
-        """What a run says now is put aside."""
+        """Put aside what the run is saying now."""
         held = [said for said in self._now if _is_said_by(run, said)]
         self._now = deque(said for said in self._now if said not in held)
         self._aside.extend(said for said in held if not said.is_heard)
@@ -171,9 +175,10 @@ class Agenda:
         self._now = deque(said for said in self._now if said not in gone)
 
     def give_up(self) -> list[Utterance]:
-        """What was put aside will not be said, and is given here.
+        """Give up what was put aside, and return it.
 
-        What came since is said now, and so are questions of which nobody has heard anything.
+        Utterances that came since are said now, and so are questions of which nobody has heard
+        anything.
         """
         stays = [said for said in self._aside if said.outlasts]
         gone = [said for said in self._aside if said not in stays]

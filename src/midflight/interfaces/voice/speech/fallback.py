@@ -42,7 +42,7 @@ class AnyRecogniser:
         self.name = ", ".join(engine.name for engine in engines)
 
     async def recognise(self, pcm: bytes) -> Heard:
-        """What was said; raises ``SpeechFailed`` when none could tell."""
+        """Return the words that were said. Raises ``SpeechFailed`` when no engine could tell."""
         why = SpeechFailed("recognition", "has no engine")
         for engine in self._engines:
             for _ in range(TRIES):
@@ -70,11 +70,13 @@ def _checked(name: str, heard: object) -> Heard:
     if len(heard.text) > TEXT_MAX:
         raise SpeechFailed(name, f"gave {len(heard.text):,} characters, which nobody can have said")
     if not _is(tuple, heard.words) or not all(map(_is_word, heard.words)):
-        raise SpeechFailed(name, "gave words that are none")
+        raise SpeechFailed(name, "gave words in a wrong form")
     if heard.confidence is not None and not _is_likelihood(heard.confidence):
-        raise SpeechFailed(name, f"was sure to {heard.confidence}, which is no likelihood")
+        raise SpeechFailed(
+            name, f"gave a confidence of {heard.confidence}, which is not between 0 and 1"
+        )
     if not _is((int, float), heard.lean) or not isfinite(heard.lean):
-        raise SpeechFailed(name, f"leans by {heard.lean}, which is no number")
+        raise SpeechFailed(name, f"gave a lean of {heard.lean}, which is not a number")
     return heard
 
 
@@ -141,7 +143,7 @@ async def _next(name: str, chunks: AsyncGenerator[Chunk, None], begun: bool) -> 
 
 
 class _Made:
-    """What was made of a text so far, whoever made it."""
+    """The speech made from a text so far, by whichever engine."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -156,9 +158,9 @@ class _Made:
 
     def note(self, name: str, chunk: Chunk, marks: tuple[Mark, ...]) -> None:
         if len(chunk.pcm) % WIDTH:
-            raise SpeechFailed(name, "gave what is no sound of 16 bits a sample")
+            raise SpeechFailed(name, "gave sound that is not in samples of 16 bits")
         if not all(0 <= mark.at <= len(self.text) and mark.sample >= 0 for mark in marks):
-            raise SpeechFailed(name, "put its marks beside the text")
+            raise SpeechFailed(name, "gave marks for places outside the text")
         if self.samples + len(chunk.pcm) // WIDTH > (len(self.text) + 5) * LETTER_S * RATE:
             raise SpeechFailed(name, f"did not end: {self.samples // RATE} s for one clause")
         self.samples += len(chunk.pcm) // WIDTH

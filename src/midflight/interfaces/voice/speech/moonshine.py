@@ -56,9 +56,10 @@ class Moonshine:
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.name)
 
     async def recognise(self, pcm: bytes) -> Heard:
-        """What was said; a few words take 50 to 200 ms, in a thread, once there is a free one.
+        """Return the words that were said.
 
-        One that takes too long is not waited for, but busy until it ends.
+        A few words take 50 to 200 ms, in a thread, once one is free. A recognition that takes too
+        long is not waited for, but its thread stays busy until it ends.
         """
         work = self._threads.submit(self.hear, pcm)
         try:
@@ -106,10 +107,10 @@ class Moonshine:
         return tuple(Word(text, min(probabilities)) for text, probabilities in found if text)
 
     def _weigh(self, hidden: Floats) -> dict[str, float]:
-        """How much better the best assent fits than the best order, and how well a control does.
+        """Return how much better an assent fits than an order, and how well a control fits.
 
-        The former twice over, as it is and against how well each fits no sound at all: the first
-        knows which words are frequent, the second hears.
+        The first figure is the mean of two: the fit as it is, and the fit compared with that of no
+        sound at all. The former knows which words are frequent, the latter listens.
         """
         phrases, many = (*WEIGHED, *ORDERS), len(WEIGHED)
         fits = self._model.fit(hidden, phrases)
@@ -132,7 +133,7 @@ class _Model:
         self._ids = {piece: token for token, piece in enumerate(self.pieces)}
 
     def encode(self, sound: Floats) -> Floats:
-        """What the decoder looks at."""
+        """Return the encoded sound, which the decoder reads."""
         seen = np.ones((1, len(sound)), np.int64)
         (hidden,) = self._encoder.run(None, {"input_values": sound[None], "attention_mask": seen})
         return hidden  # type: ignore[no-any-return]
@@ -154,7 +155,7 @@ class _Model:
         return tokens, sure
 
     def fit(self, hidden: Floats, phrases: Sequence[str]) -> Floats:
-        """How well each phrase would do: the logarithm of its chance, with its end."""
+        """Return how well each phrase fits: the logarithm of its probability, its end included."""
         coded = [[*self.tokens(phrase), END] for phrase in phrases]
         found = np.zeros(len(coded), np.float32)
         for length in set(map(len, coded)):  # apart, or the short ones are as dear as the longest

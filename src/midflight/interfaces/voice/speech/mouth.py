@@ -76,12 +76,12 @@ class Mouth:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to be said, or being said."""
+        """True if something is being said, or is to be said."""
         return self._agenda.is_busy
 
     @property
     def is_making(self) -> bool:
-        """Whether speech is being made that is not there yet."""
+        """True if speech is being made that is not there yet."""
         return self._making.is_busy
 
     @property
@@ -91,17 +91,17 @@ class Mouth:
 
     @property
     def put_by(self) -> list[Utterance]:
-        """What is put aside."""
+        """The utterances that are put aside."""
         return self._agenda.aside
 
     @property
     def can_go_on(self) -> bool:
-        """Whether something was put aside."""
+        """True if something was put aside."""
         return bool(self._agenda.aside)
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question is being said, or was when we asked them to say it again."""
+        """True if a question is being said, or was when we asked the person to repeat."""
         return self._agenda.is_asking
 
     @property
@@ -111,11 +111,11 @@ class Mouth:
 
     @property
     def last_heard(self) -> Utterance | None:
-        """What was begun last, a question or not; our asking to say it again is neither."""
+        """The utterance begun last, a question or not; a request to repeat does not count."""
         return self._agenda.last_heard
 
     def will_ask(self, question: Question) -> bool:
-        """Whether it waits to be asked."""
+        """Return whether the question still waits to be asked."""
         return self._agenda.will_ask(question)
 
     # ── stopping and going on ────────────────────────────────────────────────────────────────
@@ -134,9 +134,9 @@ class Mouth:
         self.stir()
 
     async def bring_back(self, *, behind: Utterance | None = None) -> None:
-        """What was put aside is said next, but for what is kept; it stays silent if it is.
+        """Say next what was put aside, except for what is kept. A silent mouth stays silent.
 
-        Next, or right behind something that is said now.
+        ``behind`` is said before it, if it is being said now.
         """
         if self._agenda.comes_back:
             await self._forget()
@@ -183,9 +183,10 @@ class Mouth:
         return [said for said in gone if not said.is_heard]
 
     def give_up(self) -> list[Utterance]:
-        """What was put aside will not be said: all of it that was not heard to its end.
+        """Give up what was put aside, and return the part that was not heard to its end.
 
-        What came since is said now, and so are questions of which nobody has heard anything.
+        Utterances that came since are said now, and so are questions of which nobody has heard
+        anything.
         """
         gone = self._agenda.give_up()
         self.stir()
@@ -207,7 +208,7 @@ class Mouth:
         self.stir()
 
     async def _forget(self) -> None:
-        """What is to be said changes, and is only known when the sink plays no more of it."""
+        """Stop the sink before the agenda changes: only then is it known how much was heard."""
         await self._playing.forget()
         self._agenda.note_begun()
 

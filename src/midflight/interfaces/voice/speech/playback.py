@@ -41,7 +41,7 @@ class Loudspeaker:
 
     @property
     def played(self) -> int:
-        """How much was: never less than before, nor more than it has got."""
+        """The samples played: never less than before, nor more than the sink was given."""
         try:
             told: Any = self._sink.played
         except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
@@ -104,7 +104,7 @@ class Making:
 
     @property
     def is_busy(self) -> bool:
-        """Whether speech is being made that is not there yet."""
+        """True if speech is being made that is not there yet."""
         return bool(self._scopes)
 
     def begin(self, clause: Clause, tasks: TaskGroup) -> None:
@@ -170,12 +170,12 @@ class Playing:
 
     @property
     def is_cutting(self) -> bool:
-        """Whether the sink has not said yet how much it had played when it was cut."""
+        """True if the sink has been cut and has not said yet how much it had played by then."""
         return self._cutting > 0
 
     @property
     def waiting(self) -> list[Clause]:
-        """What the sink has got something of that is not played yet, in its order."""
+        """The clauses of which the sink has a part that is not played yet, in their order."""
         return list(dict.fromkeys(clause for _, clause, _, _ in self._segments))
 
     async def give(self, clause: Clause, at_most: int) -> None:

@@ -30,7 +30,7 @@ class Silero:
         self._before = np.zeros(CONTEXT, np.float32)
 
     def hear(self, frame: bytes) -> float:
-        """How likely it is that somebody speaks."""
+        """Return the probability that somebody speaks in the frame."""
         if len(frame) != FRAME * WIDTH:
             raise SpeechFailed("silero", f"got {len(frame)} bytes and not {FRAME * WIDTH}")
         sound = np.frombuffer(frame, "<i2").astype(np.float32) / LOUDEST

@@ -38,10 +38,10 @@ class Word(Struct, frozen=True):
 
 
 class Heard(Struct, frozen=True):
-    """What somebody said, as far as an engine can tell; no text is never sure.
+    """The words that somebody said, as far as an engine can tell; an empty text is never sure.
 
-    An engine that does not say how sure it is has ``None`` for it: words that are known then count
-    as heard, and other short ones do not.
+    ``confidence`` is ``None`` for an engine that does not say how sure it is: known words then
+    count as heard, and other short ones do not.
     """
 
     text: str
@@ -69,7 +69,7 @@ class Vad(Protocol):
     """Tells speech from other sounds, frame by frame. It remembers; one for each line."""
 
     def hear(self, frame: bytes) -> float:
-        """How likely it is that somebody speaks in this frame of ``FRAME`` samples."""
+        """Return the probability that somebody speaks in this frame of ``FRAME`` samples."""
 
     def forget(self) -> None:
         """Begin anew, as after a long silence."""
@@ -83,10 +83,10 @@ class Recogniser(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The engine's name, for people."""
 
     async def recognise(self, pcm: bytes) -> Heard:
-        """What was said; raises ``SpeechFailed``."""
+        """Return the words that were said. Raises ``SpeechFailed``."""
 
 
 class Synthesiser(Protocol):
@@ -94,7 +94,7 @@ class Synthesiser(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The engine's name, for people."""
 
     def speak(self, text: str) -> AsyncGenerator[Chunk, None]:
         """The speech in pieces as they are made; raises ``SpeechFailed``. Closing it stops it."""
@@ -105,7 +105,7 @@ class Sink(Protocol):
 
     @property
     def played(self) -> int:
-        """How many were, as far as is known."""
+        """The number of samples that were played, as far as is known."""
 
     async def play(self, pcm: bytes) -> None:
         """Play this after what is waiting to be played."""
@@ -187,12 +187,12 @@ def loudness(pcm: bytes) -> float:
 
 
 def is_noisy(pcm: bytes) -> bool:
-    """Whether speech hardly stands out of what else is to be heard."""
+    """Return whether speech hardly stands out from the other sound."""
     return stands_out_db(pcm) < NOISY_DB
 
 
 def stands_out_db(pcm: bytes) -> float:
-    """How far the loud moments are above the soft ones; silence around it is left out."""
+    """Return how many decibels the loud moments are above the soft ones, without silence."""
     sound = samples(pcm)
     whole = sound[: len(sound) // MOMENT * MOMENT].reshape(-1, MOMENT).astype(np.float64)
     if not len(whole):

@@ -109,13 +109,13 @@ class Utterance:
 
     @property
     def is_begun(self) -> bool:
-        """Whether so much of it was heard that one can know of it, or it was shown instead."""
+        """True if the person has heard enough to know of it, or it was shown instead."""
         shown = any(clause.failed for clause in self.clauses)
         return shown or self.is_heard or sum(one.played for one in self.clauses) >= REACTION
 
     @property
     def outlasts(self) -> bool:
-        """Whether it is said though what was aside with it is given up: it is news to them."""
+        """True if it is said even when the rest is given up: it is news to the person."""
         return self.late or (self.about is not None and not self.is_begun)
 
     def begin_anew(self) -> None:
@@ -132,12 +132,12 @@ class Utterance:
 
     @property
     def heard(self) -> str:
-        """What was heard of it."""
+        """The part of the text that was heard."""
         return "".join(clause.heard for clause in self.clauses).rstrip()
 
     @property
     def is_heard(self) -> bool:
-        """Whether all of it was, or all that can be: what could not be spoken was shown."""
+        """True if all of it was heard, or shown where it could not be spoken."""
         spoken = all(clause.is_over for clause in self.clauses)
         return self.ended and self.taken == len(self.text) and spoken
 
@@ -158,19 +158,19 @@ class Clause:
 
     @property
     def samples(self) -> int:
-        """How long it is, as far as it is made."""
+        """The number of samples made so far."""
         return len(self.pcm) // WIDTH
 
     @property
     def is_over(self) -> bool:
-        """Whether it was played to its end, or as far as it ever will be."""
+        """True if it was played to its end, or as far as it ever will be."""
         if self.failed:
             return self.played >= self.given
         return self.made and self.played >= self.samples
 
     @property
     def heard(self) -> str:
-        """What was heard of it; all of it where it was shown instead."""
+        """The part of the text that was heard; all of it where it was shown instead."""
         if self.failed:
             return self.text
         about = len(self.text) * RATE // LETTERS_A_SECOND

@@ -96,14 +96,14 @@ class Sending:
     # ── what was heard ───────────────────────────────────────────────────────────────────────
 
     def heard_of_thought(self) -> str:
-        """What was heard of words that are not on record, for the model that said them."""
+        """Return a note for the model: the words that were heard of an answer not yet on record."""
         thought = (said for said in self._mouth.put_by if said.run and not said.of)
         heard = " ".join(said.heard for said in thought).strip()
         told = f"\n\n(Said while you spoke. Of your answer they had heard: “{heard}”)"
         return told if heard else ""
 
     def is_thinking_aloud(self, run: str) -> bool:
-        """Whether what its model says at the moment was put aside."""
+        """Return whether words that the run's model says at the moment were put aside."""
         return any(_is_thought(run, said) for said in self._mouth.put_by)
 
     async def take_thought_back(self, run: str) -> None:
@@ -111,7 +111,7 @@ class Sending:
         await self._record(await self._mouth.take_back(lambda said: _is_thought(run, said)))
 
     async def give_up(self) -> None:
-        """What was put aside will not be said; what was heard of it goes on record."""
+        """Give up what was put aside, and record the part of it that was heard."""
         await self._record(self._mouth.give_up())
 
     async def hang_up(self) -> None:
@@ -131,5 +131,5 @@ def kept_because(kept: str) -> str:
 
 
 def _is_thought(run: str, said: Utterance) -> bool:
-    """Whether it is what the run's model says at the moment, and on no record yet."""
+    """Return whether the run's model is saying it at the moment: it is not on record yet."""
     return said.run == run and not said.of

@@ -164,13 +164,13 @@ class Answers:
         return await self._ask(doubt, one, moment) if doubt else one
 
     def _values_heard(self, one: Fitting, moment: Moment) -> bool:
-        """Whether they have heard all the values before they answered."""
+        """Return whether the person had heard all the values before they answered."""
         told = values_told(one.asked)
         heard = (said.heard for said in moment.asked if said.about == one.question)
         return not told or any(told in each for each in heard)
 
     async def _fitting(self, meant: Meaning, moment: Moment) -> list[Fitting]:
-        """What is open and would be answered so, heard last first."""
+        """Return the open questions that these words would answer, the one heard last first."""
         found: list[Fitting] = []
         runs: dict[str, RunState | None] = {}
         for question in self._heard(moment):
@@ -182,7 +182,10 @@ class Answers:
         return found
 
     def _is_about(self, question: Question, meant: Meaning, moment: Moment) -> bool:
-        """Whether their words may be for work that is not in front: those to the front are not."""
+        """Return whether the words may answer a question of a run that is not in front.
+
+        They do not where they are meant for the run in front.
+        """
         new, last = question in self._new(moment), is_last(question, moment)
         return new or last if meant.act in ANSWERS else new and last
 
@@ -192,7 +195,7 @@ class Answers:
         return list(dict.fromkeys(one for one in asked if one.journal != self._thread))
 
     def _new(self, moment: Moment) -> set[Question | None]:
-        """What they have heard since they last spoke."""
+        """Return the questions that the person has heard since they last spoke."""
         return {said.about for said in moment.asked if said not in self._known}
 
     async def _run(self, run: str) -> RunState | None:
@@ -213,7 +216,7 @@ class Answers:
         return Fitting(question, run, asked, payload_of(asked, meant))
 
     def _doubt(self, meant: Meaning, moment: Moment, fitting: list[Fitting]) -> str:
-        """What to say before it is asked again, where it is not plain that it is meant."""
+        """Return the words to say before asking again, where the answer's meaning is not plain."""
         first, new = fitting[0], self._new(moment)
         several = sum(one.question in new for one in fitting)
         if several > 1:
@@ -248,14 +251,14 @@ class Answers:
 
 
 def agrees(one: Fitting) -> bool:
-    """Whether an answer lets something be done: neither a no, nor words that were asked for."""
+    """Return whether an answer lets something be done: it is neither a no nor words asked for."""
     schema = msgspec.json.decode(one.asked.schema)
     words = isinstance(schema, dict) and schema.get("type") == "string" and "enum" not in schema
     return not words and one.payload is not False and one.payload != REJECT
 
 
 def is_last(question: Question, moment: Moment) -> bool:
-    """Whether they had heard nothing else since."""
+    """Return whether the person had heard nothing else since the question."""
     return moment.last is not None and moment.last.about == question
 
 
@@ -276,7 +279,7 @@ def payload_of(asked: QuestionOpened, meant: Meaning) -> Any:
 
 
 def _takes(found: list[Pick], value: bool | str) -> bool:
-    """Whether it is among them; 1 is no yes."""
+    """Return whether the value is among the picks, with the same type: 1 is not True."""
     return any(pick.value == value and type(pick.value) is type(value) for pick in found)
 
 

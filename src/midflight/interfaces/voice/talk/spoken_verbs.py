@@ -1,4 +1,4 @@
-"""What people say, as verbs of ``Control``; the controls act before any model is asked."""
+"""Spoken words as verbs of ``Control``; the controls act before any model is asked."""
 
 from __future__ import annotations
 
@@ -226,7 +226,10 @@ class Acts:
         return Done(Act.SAY)
 
     async def _answer(self, run: RunState | None, meant: Meaning, moment: Moment) -> Done | None:
-        """What came of it as the answer to a question that they had heard; None if it is none."""
+        """Take the words as the answer to a question that the person had heard.
+
+        Returns the outcome, or None if the words answer no question.
+        """
         is_held = run is not None and Cause.USER in run.holds
         if meant.act is Act.GO_ON and not is_held and approves(meant.said):
             meant = Meaning(Act.YES, "", "")

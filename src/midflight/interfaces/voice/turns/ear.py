@@ -59,7 +59,7 @@ class Ear:
         return [whole[n * FRAME_BYTES : (n + 1) * FRAME_BYTES] for n in range(count)]
 
     def hear(self, frame: bytes) -> float:
-        """How likely it is that somebody speaks in it."""
+        """Return the probability that somebody speaks in the frame."""
         self.level = loudness(frame)
         if self._sound is None:
             self._before += frame
@@ -96,7 +96,7 @@ class Ear:
     def _doubt(self, likely: float, seconds: float) -> str:
         """Why it cannot be believed, if it cannot."""
         if not 0.0 <= likely <= 1.0:  # also what is no number at all
-            return f"gave {likely}, which is no likelihood"
+            return f"gave {likely}, which is not between 0 and 1"
         if seconds > STUCK_S:
             return self._stuck(f"took {seconds:.1f} s for {FRAME_MS} ms")
         self._slow = self._slow + 1 if seconds > SLOW_S else 0
@@ -124,7 +124,7 @@ class Ear:
 
     @property
     def sound(self) -> bytes:
-        """What was kept so far."""
+        """The sound kept so far."""
         return bytes(self._sound or b"")
 
     def end(self) -> bytes:

@@ -1,7 +1,7 @@
-"""What the table orders is done: we are silent, go on, make out words, act on them, or ask.
+"""Carries out the orders of the table: be silent, go on, make out words, act on them, or ask.
 
-Orders are carried out one after the other, as given. What takes a while is a task of its own, and
-whatever fails in it, the line lives on.
+Orders are carried out one after the other, as given. An order that takes a while is a task of its
+own, and whatever fails in it, the line lives on.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Obeying:
         self.pending = 0  # recognitions and verbs that are not done yet
 
     def doing(self, order: Order, heard: Heard, now: Taking, moment: Moment) -> Doing:
-        """How it is carried out. What it is about is fixed with that, however late it is done."""
+        """Return a function that carries the order out, with its subject fixed now."""
         match order:
             case Order.HOLD:
                 return self._mouth.hold
@@ -134,7 +134,7 @@ class Obeying:
     # ── what was said ────────────────────────────────────────────────────────────────────────
 
     async def _judge(self, pcm: bytes, then: Taking, moment: Moment, whole: bool) -> None:
-        """What was said. Whatever fails, there is a verdict: the table never waits for nothing."""
+        """Judge a sound. There is a verdict whatever fails, so the table never waits in vain."""
         verdict, heard = Verdict.UNCLEAR, NOTHING
         try:
             heard = await self._recogniser.recognise(pcm)
@@ -202,7 +202,7 @@ class Obeying:
         await self._mouth.put_aside()
 
     async def _speak_on(self, behind: Utterance | None = None) -> None:
-        """What was put aside is said on, but for what is to wait: its run does, or the listener."""
+        """Go on with what was put aside, except where its run or the listener waits."""
         async with self._one:
             await self._mouth.bring_back(behind=behind)
             if not self._line.taking.held:

@@ -1,4 +1,6 @@
-"""Who speaks when: a table without clock or sound. Time passes with the frames that are heard.
+"""The table of turns: it decides when we speak. It has no clock and no sound.
+
+Time passes with the frames that are heard.
 
 ::
 
@@ -37,7 +39,7 @@ LONGEST_MS: Final = 28_000  # what a recogniser takes at once
 
 
 class Floor(StrEnum):
-    """Whose turn it is."""
+    """The state of the conversation: whose turn it is to speak."""
 
     QUIET = "quiet"
     SPEAKING = "speaking"
@@ -47,7 +49,7 @@ class Floor(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a sound was."""
+    """The kind of a sound, as judged."""
 
     NOISE = "noise"
     BACKCHANNEL = "backchannel"
@@ -74,7 +76,7 @@ class SpeechEnded(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """What sound number ``sound`` was, as far as it was heard; ``whole`` if it had ended."""
+    """The verdict on sound number ``sound``, as far as it was heard; ``whole`` if it had ended."""
 
     sound: int
     verdict: Verdict
@@ -91,7 +93,7 @@ Event: TypeAlias = FrameHeard | SpeechBegan | SpeechEnded | Judged | Pressed
 
 
 class Order(StrEnum):
-    """What is to be done about it."""
+    """An order of the table, for the line to carry out."""
 
     HOLD = "hold"  # be silent now, forget nothing
     GO_ON = "go on"  # at the very next sample
@@ -106,7 +108,7 @@ class Order(StrEnum):
 
 
 class Taking(Struct, frozen=True):
-    """How it stands. ``held``: there is speech that can be gone on with."""
+    """The state of the table. ``held``: there is speech that can be gone on with."""
 
     floor: Floor = Floor.QUIET
     held: bool = False

@@ -130,7 +130,7 @@ TELLING_NOTHING: Final = JOINING | ASSENTING | BESIDE
 
 
 def is_assent(text: str) -> bool:
-    """Whether people say it to show that they listen."""
+    """Return whether people say the text to show that they listen."""
     if ASKED.search(text):  # "how good?"
         return False
     words = set(_said(text).split())
@@ -139,7 +139,7 @@ def is_assent(text: str) -> bool:
 
 
 def agrees(text: str) -> bool:
-    """Whether it is put as an assent is. Its words alone may be an order: "cool it"."""
+    """Return whether it is phrased as an assent. Its words alone may be an order: "cool it"."""
     said = _said(text)
     is_short = said.count(" ") < AT_MOST
     return is_short and not ASKED.search(text) and ASSENT.fullmatch(said) is not None
@@ -150,5 +150,5 @@ def _said(text: str) -> str:
 
 
 def says_nothing(text: str) -> bool:
-    """Whether there is nothing in it that anybody could act on: so assents are misheard."""
+    """Return whether there is nothing in the text to act on; assents are often misheard so."""
     return not text.rstrip().endswith("?") and set(plain(text).split()) <= TELLING_NOTHING

@@ -166,12 +166,12 @@ TURNS_AWAY: Final = re.compile(r"\W*(?:oh |well )?(?:no|nope|nah)\s*[,.;:!-]+\s*
 
 
 def may_only_remark(text: str) -> bool:
-    """Whether words over us want nothing, for all that can be told from them."""
+    """Return whether words said over us want nothing, as far as can be told from them."""
     return _is_few(text) and (is_remark(text) or not wants(text))
 
 
 def is_remark(text: str) -> bool:
-    """Whether it is a turn of phrase that looks as if it wanted something, and does not."""
+    """Return whether it is a turn of phrase that only looks as if it wanted something."""
     if not _is_few(text) or TURNS_AWAY.match(text):
         return False
     said = plain(text)
@@ -180,7 +180,7 @@ def is_remark(text: str) -> bool:
 
 
 def wants(text: str) -> bool:
-    """Whether something in it is a mark of a wish."""
+    """Return whether something in the text marks a wish."""
     as_written = text.rstrip().endswith("?") or NAMED.search(text) or TURNS_AWAY.match(text)
     return bool(as_written) or _has_marks(plain(text))
 
@@ -228,12 +228,13 @@ def judge(
     remarked: bool = False,
     awaited: bool = False,
 ) -> Verdict:
-    """What a sound of this length was. In doubt it is asked about: no order is passed over.
+    """Return the verdict on a sound of this length. In doubt, ask: no order is passed over.
 
-    Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer. Who
-    was ``asked`` to say it again is not asked for saying the same, and after a remark, if it was
-    for us, "no" says that it was not. Words that are ``awaited`` are no remark: they answer, are
-    said with the key down, or nobody is left to be asked.
+    Unless the sound has ``held`` us, being near to an assent does not make it one: it would be an
+    answer. A person who was ``asked`` to repeat their words is not asked again for saying the same.
+    After we have ``remarked`` that the words should be repeated if they were for us, "no" says that
+    they were not. Words that are ``awaited`` are never a remark: they are an answer, are said with
+    the key down, or there is nobody left to ask.
     """
     over_us = held and not (asked or awaited)
     verdict = _judge(
@@ -249,7 +250,7 @@ def judge(
 
 
 def _seems_a_remark(text: str) -> bool:
-    """Whether nothing seems to be wanted by what was surely heard."""
+    """Return whether words that were surely heard seem to want nothing."""
     meant = meaning(text)
     match meant.act:
         case Act.SAY:
@@ -319,7 +320,7 @@ def _judge_assent(
 
 
 def _sure(heard: Heard, spoke_ms: int, *, short: bool, noisy: bool, over_us: bool) -> float:
-    """How sure words for the run have to be."""
+    """Return the confidence that words for the run need."""
     needed = SURE_SHORT if short else SURE_IN_NOISE if noisy else SURE
     if over_us:
         needed = max(needed, SURE_SHORT if _worst(heard) < SPOKEN else SURE_OVER_US)
@@ -327,18 +328,19 @@ def _sure(heard: Heard, spoke_ms: int, *, short: bool, noisy: bool, over_us: boo
 
 
 def _may_be_a_control(heard: Heard, words: list[str], *, held: bool) -> bool:
-    """Whether what seems to be words for the run may be a "wait" that was heard a little wrong.
+    """Return whether apparent words for the run may be a "wait" that was heard a little wrong.
 
-    One word that nobody knows is seldom said over us; as an answer it is.
+    A single word that nobody knows is seldom said over us, but it is often an answer.
     """
     alone = held and len(words) == 1 and _worst(heard) < EACH
     return alone or heard.control > LIKELY
 
 
 def _may_be_an_assent(heard: Heard, act: Act, spoke_ms: int) -> bool:
-    """Whether what seems to be words for the run may be an assent that was heard as others.
+    """Return whether apparent words for the run may be an assent that was misheard.
 
-    They are words that nobody says by themselves ("and then"), or few, and one is hardly heard.
+    They are words that nobody says by themselves ("and then"), or they are few and one of them was
+    hardly heard.
     """
     if act is Act.REDIRECT:
         return False
@@ -349,12 +351,12 @@ def _may_be_an_assent(heard: Heard, act: Act, spoke_ms: int) -> bool:
 
 
 def _worst(heard: Heard) -> float:
-    """How sure it is of the word that it is least sure of."""
+    """Return the confidence of the word that the engine is least sure of."""
     return min((word.confidence for word in heard.words), default=heard.confidence or 0.0)
 
 
 def _near(heard: Heard) -> float:
-    """How much nearer to an assent than to an order it has to be, to be passed over for that."""
+    """Return how much nearer to an assent than to an order the words must be to be passed over."""
     doubt = (SPOKEN - _worst(heard)) / (SPOKEN - GUESSED)
     return NEAR + (NEARER - NEAR) * min(max(doubt, 0.0), 1.0)
 
@@ -375,8 +377,9 @@ def _judge_by_words(
 
 
 def _approves_for_all_we_know(text: str, words: list[str]) -> bool:
-    """Whether it may approve something, and is no plain "yes": recognisers write "okay" for breath.
+    """Return whether the text may approve something without a plain "yes".
 
-    Where nobody says how sure they are, it is asked about once.
+    Recognisers write "okay" for a breath. Where the engine does not say how sure it is, the person
+    is asked once.
     """
     return (meaning(text).act is Act.YES or approves(text)) and FIRM.isdisjoint(words)

@@ -1,7 +1,7 @@
-"""What words mean before any model is asked: the three controls, answers, and a few more.
+"""The meaning of words before any model is asked: three controls, answers, and a few more.
 
-Pure functions of the text. They are strict where they act (a whole utterance, or its beginning),
-and an utterance that they do not know is the run's to understand.
+These are pure functions of the text. They are strict where they act (on a whole utterance, or its
+beginning), and leave an utterance that they do not know to the run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ORDERS: Final = (
 
 
 class Act(StrEnum):
-    """What an utterance wants done at once."""
+    """An action that an utterance asks for at once."""
 
     PAUSE = "pause"
     STOP = "stop"  # pause, and ask whether to cancel
@@ -156,7 +156,7 @@ ORDERED: Final = frozenset(map(plain, ORDERS))
 
 
 def meaning(text: str) -> Meaning:
-    """What an utterance wants done at once."""
+    """Return the action that an utterance asks for at once."""
     text = text.strip()
     return _order(text) or _otherwise(text) or Meaning(Act.SAY, text, text)
 
@@ -190,7 +190,7 @@ def _otherwise(text: str) -> Meaning | None:
 
 
 def _asks_for_nothing(before: str, rest: str) -> bool:
-    """Whether it turns nothing: "no, that's fine". Who has said "wait" may mean that, though."""
+    """Return whether the words change nothing: "no, that's fine". After a "wait" they might."""
     if HOLDS.search(before):
         return False
     excuse = EXCUSED.search(before) and EXCUSE.fullmatch(plain(rest))
@@ -198,27 +198,27 @@ def _asks_for_nothing(before: str, rest: str) -> bool:
 
 
 def was_not_meant(text: str) -> bool:
-    """Whether it says no more than that what was said before it was not for us."""
+    """Return whether the text only says that the words before it were not for us."""
     return NOT_MEANT.fullmatch(plain(text)) is not None
 
 
 def doing(text: str) -> str:
-    """What a yes or a no says is to be done, if it says so: "yes, send it"."""
+    """Return the action that a yes or a no names, if it names one: "yes, send it"."""
     found = re.search(rf"\b{DOING}", plain(text))
     return found["doing"] if found else ""
 
 
 def approves(text: str) -> bool:
-    """Whether it says yes to an approval, where one is asked; else it only means "go on"."""
+    """Return whether it says yes to a proposed action; otherwise it only means "go on"."""
     return AHEAD.fullmatch(plain(text)) is not None
 
 
 def cancels(text: str) -> bool:
-    """Whether it says yes to a cancel, where one is asked: a polite "okay" or "right" does not."""
+    """Return whether it says yes to a proposed cancel; a polite "okay" or "right" does not."""
     return CANCELS.fullmatch(plain(text)) is not None
 
 
 def is_firm(text: str) -> bool:
-    """Whether it is an answer even over the question, where others would be assents."""
+    """Return whether it is an answer even over the question, where other words would be assents."""
     words = set(plain(text).split())
     return bool(words) and words <= FIRM
