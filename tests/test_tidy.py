@@ -5,13 +5,19 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-MODULE_LINES_MAX = 600
+MODULE_LINES_MAX = 400
+LISTS = {
+    "journal/events.py",
+    "errors.py",
+}  # of all events and of all errors, each told in one place
+PACKAGE_MODULES_MAX = 16
 FUNCTION_LINES_MAX = 60
 HEADLESS = re.compile(r"(?:What|Who|Whose|Whom|How|Whether|Which)\b")
 HEADLESS_SHARE_MAX = 0.02
@@ -29,7 +35,8 @@ def tracked() -> list[Path]:
 def test_a_module_and_its_functions_can_be_read_in_one_sitting(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
-    assert text.count("\n") <= MODULE_LINES_MAX
+    if path.relative_to(ROOT / "src/midflight").as_posix() not in LISTS:
+        assert text.count("\n") <= MODULE_LINES_MAX
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
@@ -38,6 +45,18 @@ def test_a_module_and_its_functions_can_be_read_in_one_sitting(path: Path) -> No
 
 def test_modules_are_named_for_what_they_are() -> None:
     assert not {path.stem for path in SOURCES} & {"utils", "helpers", "misc", "common", "manager"}
+
+
+def test_a_package_can_be_taken_in_at_a_glance() -> None:
+    modules = Counter(path.parent for path in SOURCES if path.stem != "__init__")
+
+    assert not {str(folder): n for folder, n in modules.items() if n > PACKAGE_MODULES_MAX}
+
+
+def test_a_name_of_a_module_means_one_thing() -> None:
+    names = Counter(path.stem for path in SOURCES if not path.stem.startswith("__"))
+
+    assert not {name: n for name, n in names.items() if n > 1}
 
 
 def test_no_file_names_a_machine_or_a_registry() -> None:
