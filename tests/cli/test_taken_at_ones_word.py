@@ -44,7 +44,7 @@ def test_what_a_run_that_goes_on_cannot_take_is_refused_and_the_verb_for_it_name
     scene: Scene, given: list[str], named: str
 ) -> None:
     told = scene.said("run", "cli.staff:porter", *given, "--continue", "last", status=1)
-    assert f"without {named}." in told
+    assert f"cannot be combined with {named}." in told
     assert "midflight redirect last" in told
     assert "midflight raise last" in told
     assert not (scene.folder / "midflight.db").exists()

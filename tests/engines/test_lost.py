@@ -128,5 +128,5 @@ async def test_what_a_leaving_worker_cuts_short_is_looked_up_and_done_elsewhere_
 
 
 async def leases(control: Control) -> list[Any]:
-    found: list[Any] = await control.store._select("SELECT driver FROM leases")  # type: ignore[attr-defined]
+    found: list[Any] = await control.store._pool.fetch("SELECT driver FROM leases")  # type: ignore[attr-defined]
     return found

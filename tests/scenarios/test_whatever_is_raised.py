@@ -277,7 +277,7 @@ async def test_whatever_a_label_raises_or_says_its_step_is_done(
     labels: dict[str, Any] = {f"raises {w}": raising(make) for w, make in place.raised.items()}
     labels |= {f"says {what}": say for what, say in place.of(odd.SAID, odd.OF_STORES).items()}
     for what, label in labels.items():
-        cases[what] = step(shop.tool(what, lambda: 1, effect="once", label=label))
+        cases[what] = step(shop.tool(what, lambda: 1, effect="once", describe=label))
 
     @tool(effect="once", name="odd.template", label="thing", describe="thing {mark}")
     async def templated(mark: str = odd.HALF) -> int:

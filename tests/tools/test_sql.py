@@ -100,7 +100,7 @@ async def test_nothing_is_changed_whatever_the_statement(
 
 
 async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(ToolRefused, match=r"no database absent\.db"):
+    with pytest.raises(ToolRefused, match=r"no database file absent\.db"):
         await SqlReader(str(tmp_path / "absent.db"), name="sql-absent").query("SELECT 1")
 
     assert list(tmp_path.iterdir()) == []

@@ -238,7 +238,10 @@ async def test_who_says_wait_and_closes_the_page_has_paused(tmp_path: Path) -> N
 async def test_who_says_wait_over_us_and_closes_the_page_is_not_waited_for_before_it_is_paused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("wire", "loudspeaker"):  # nobody is there to say how much was played
+    for module in (
+        "call.voice_wire",
+        "speech.playback",
+    ):  # nobody is there to say how much was played
         monkeypatch.setattr(f"midflight.interfaces.voice.{module}.ANSWER_S", 60.0)
     async with exchange(tmp_path, reader) as there:
         async with there.call() as phone:
@@ -588,7 +591,7 @@ async def test_one_more_than_there_is_room_for_is_told_so_and_let_in_when_anothe
 
 async def cut_and_not_told(there: Exchange, phone: Phone, monkeypatch: pytest.MonkeyPatch) -> None:
     """Speech was cut, and until the page says how much of it was played nobody hears."""
-    for module in ("wire", "loudspeaker"):
+    for module in ("call.voice_wire", "speech.playback"):
         monkeypatch.setattr(f"midflight.interfaces.voice.{module}.ANSWER_S", 30.0)
     monkeypatch.setattr(
         "midflight.interfaces.voice.call.page_call.SILENT_S", 60.0

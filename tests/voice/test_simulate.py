@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import wave
 from pathlib import Path
 
@@ -83,6 +84,10 @@ def test_the_run_that_is_talked_to_is_held_when_the_command_is_told_to_end(
     window = Terminal(scene.folder, scene.env, *talk, "--out", "out.wav", "--real-time")
     try:
         window.until("heard")
+        deadline = time.monotonic() + 20  # the words are shown before the run has begun for them
+        while not scene.json("runs"):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         scene.until("last", "running")
         if how == "SIGTERM":
             window.process.send_signal(signal.SIGTERM)
