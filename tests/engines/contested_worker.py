@@ -9,8 +9,8 @@ import sys
 
 from engines.contested import Thief
 from midflight.interfaces.cli.main import main
-from midflight.stores.postgres import postgres_store
+from midflight.stores import postgres
 
 if __name__ == "__main__":
-    postgres_store.PostgresStore = Thief  # type: ignore[misc]
+    postgres.PostgresStore = Thief  # type: ignore[misc]
     sys.exit(main())
