@@ -45,8 +45,8 @@ PARTS = {
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
 DOORS = (
-    "assistant", "attacks", "channels", "cli", "client", "demo", "engines", "kit", "models", "page",
-    "remote", "server", "telemetry", "tools", "tui", "type_checks", "voice", "web",
+    "assistant", "attacks", "channels", "cli", "client", "demo", "doors", "engines", "kit",
+    "models", "page", "remote", "server", "telemetry", "tools", "tui", "type_checks", "voice", "web",
 )  # fmt: skip
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 
