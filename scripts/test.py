@@ -46,7 +46,8 @@ PARTS = {
 
 DOORS = (
     "assistant", "attacks", "channels", "cli", "client", "demo", "doors", "engines", "kit",
-    "models", "page", "remote", "server", "telemetry", "tools", "tui", "type_checks", "voice", "web",
+    "models", "page", "remote", "server", "telemetry", "tools", "tui", "type_checks", "voice",
+    "web",
 )  # fmt: skip
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 
