@@ -253,7 +253,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "crash: what a lost worker may still do is counted by the store's clock",
-        RUNTIME + "run_journal.py",
+        RUNTIME + "store_clock.py",
         "max(0.0, stamped - moment.at - moved)",
         "max(0.0, __import__('time').time() - moment.at - moved)",
         ("tests/scenarios/test_lost_worker.py",),
@@ -417,7 +417,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "clocks: what is waited for here is measured by the steady clock",
-        RUNTIME + "run_journal.py",
+        RUNTIME + "store_clock.py",
         "        return until - moment.at - self.age(moment)",
         "        return until - __import__('time').time()",
         ("tests/scenarios/test_clock_steps.py",),

@@ -173,8 +173,8 @@ Walk = AsyncGenerator[list[Call], None]
 
 
 @tool(effect="write", name="walk.nothing")
-async def nothing() -> None:
-    """Does nothing."""
+async def nothing(_number: int) -> None:
+    """Does nothing, each time with another number: the same call again may be a circle."""
 
 
 @tool(effect="read", name="walk.read_on")
@@ -191,9 +191,9 @@ samples_of_steps: Final[list[list[Call]]] = []
 @agent
 async def stepper(run: Run) -> None:
     """Makes steps that do nothing, and keeps what was traced of each."""
-    for _ in range(1 + SAMPLES):
+    for number in range(1 + SAMPLES):
         with TRACE.recording():
-            await run.step("Nothing", nothing)
+            await run.step("Nothing", nothing, number)
         samples_of_steps.append(TRACE.calls)
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 Clock = Callable[[], float]
@@ -23,12 +24,11 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 wall_clock: Final[Clock] = time.time  # noqa: TID251 - the one place where the world's time comes in
 
 
-def steady() -> float:
-    """Seconds that also pass while the machine sleeps: a lease does not wait for a lid to open."""
-    if sys.platform == "linux":
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    else:  # noqa: RET505 - so that type checkers on Linux do not call it unreachable
-        return time.monotonic()
+if sys.platform == "linux":
+    steady: Clock = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+else:
+    steady: Clock = time.monotonic
+"""Seconds that also pass while the machine sleeps: a lease does not wait for a lid to open."""
 
 
 def new_id() -> str:

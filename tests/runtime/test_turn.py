@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from midflight.runtime.run_journal import Turn
+from midflight.runtime.unwritten import Turn
 
 pytestmark = pytest.mark.anyio
 

@@ -182,6 +182,7 @@ class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
 
     ``at_work``: it would not end, is not waited for any more, and may still act. ``said`` is what
     a model has streamed on the way, as people have seen it; its result may hold more, or less.
+    ``told`` is the time at which the function learnt it, where that was before this record.
     """
 
     attempt: int
@@ -193,6 +194,7 @@ class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
     left: str = ""
     at_work: bool = False
     said: str = ""
+    told: float = 0.0
 
 
 class LateOutcome(Fact, frozen=True, kw_only=True, tag="outcome.late"):

@@ -47,10 +47,11 @@ class Effect(StrEnum):
     WRITE = "write"
     ONCE = "once"
 
-    @property
-    def touches_world(self) -> bool:
-        """True if an attempt must be accounted for in the receipt."""
-        return self in {Effect.WRITE, Effect.ONCE}
+    touches_world: bool
+    """True if an attempt must be accounted for in the receipt."""
+
+    def __init__(self, name: str) -> None:
+        self.touches_world = name in {"write", "once"}
 
 
 class Outcome(StrEnum):

@@ -18,7 +18,6 @@ from midflight.runtime.replay.step_records import Cut, Record
 from midflight.runtime.run_session import Session
 from midflight.runtime.steps.undo import compensate
 from midflight.runtime.threads.succession import end
-from midflight.stores.protocol import Draft, Submit, View
 
 FEW: Final = 8  # names in a line that a person reads
 RESULTS_MAX: Final = 20  # results that are shown in the thread
@@ -39,17 +38,18 @@ async def cancel(session: Session) -> None:
     await await_turn(session)
     await compensate(session)
     await await_all(session)
-    await _save(session)
+    saved, said = _saved(session)
 
     def cancelled(state: RunState) -> list[Event]:
         if state.phase is not Phase.CANCELLING or session.journal.lost:
             return []
         return [
+            *saved,
             e.RunFinished(epoch=session.journal.epoch, outcome="cancelled"),
             e.DriverReleased(epoch=session.journal.epoch, why="cancelled"),
         ]
 
-    if await end(session, cancelled):
+    if await end(session, cancelled, said):
         session.be_over()
 
 
@@ -63,27 +63,16 @@ async def _settle(session: Session) -> None:
     )
 
 
-async def _save(session: Session) -> None:
-    """Put what was done so far into the thread, in one append with the run's own note."""
+def _saved(session: Session) -> tuple[list[Event], Said | None]:
+    """Return what was done so far: as a note for the run, and in words for its thread."""
     state, run = session.journal.state, session.journal.run
     found = () if state.saved else islice(_partial_work(session), WORK_MAX)
     what = tuple(foreign.text(one, RESULT_MAX) for one in found)
     if not what:
-        return
-
-    def saved(view: View) -> Draft:
-        mine = view.states[run]
-        assert isinstance(mine, RunState)
-        if mine.epoch != session.journal.epoch or mine.phase is not Phase.CANCELLING:
-            return Draft()
-        text, untrusted = _told(session, what), mine.untrusted
-        said = Said(run=run, text=text, kind="partial", untrusted=untrusted)
-        note = e.WorkSaved(epoch=session.journal.epoch, what=what)
-        thread = {state.thread: (said,)} if view.states[state.thread].head else {}
-        return Draft({run: (note,), **thread})
-
-    both = (run, state.thread)
-    await session.journal.submit(Submit(session.ids(), both, saved, new=(state.thread,)))
+        return [], None
+    text, untrusted = _told(session, what), state.untrusted
+    said = Said(run=run, text=text, kind="partial", untrusted=untrusted)
+    return [e.WorkSaved(epoch=session.journal.epoch, what=what)], said
 
 
 def _partial_work(session: Session) -> Iterator[str]:

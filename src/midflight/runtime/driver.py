@@ -73,6 +73,7 @@ class Driver:
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self._session.gate.drain()
+        self._session.journal.unwritten.flush_soon()
         self._session.attention.abort(ENDING)
         self._session.journal.stir()
 
@@ -105,6 +106,9 @@ class Driver:
         session = self._session
         async with anyio.create_task_group() as tasks:
             session.tasks.open(tasks)
+            journal = session.journal
+            write = partial(session.tasks.begin, journal.flush)
+            journal.unwritten.open(session.alarms.flusher, write)
             self._watch.tap(self._take_in, self._fell_behind)
             await children.look_after(session)
             if session.agent.converses:
@@ -117,6 +121,7 @@ class Driver:
                     else:
                         await until_something_happens(session)
                 session.function.abandon()
+                await journal.flush()
             finally:
                 session.tasks.close()
             tasks.cancel_scope.cancel()
@@ -155,6 +160,7 @@ class Driver:
     def _hear(self, record: Recorded) -> None:
         """React at once to the few events that cannot wait for the pilot's turn."""
         session = self._session
+        session.journal.unwritten.flush_soon()
         rested, self._rested = self._rested, session.journal.state.phase is Phase.PAUSED
         if rested and not self._rested:
             session.gate.look_again()

@@ -5,19 +5,22 @@ function's steps, and into the clock of the store. All other parts read these th
 
 A decision is chosen and sent in one stretch, with no await in between, on the state that was folded
 up to that moment; if the journal has moved on meanwhile the driver reads and chooses anew.
+
+Outcomes that the function knows already may be ``unwritten``. The start of a step takes them along,
+in one append and before it. Everything else that is written here writes them first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Raw
 
 from midflight.errors import JournalConflict, NotReadable, PayloadTooLarge
-from midflight.inputs import Ids, steady
+from midflight.inputs import Ids
 from midflight.journal import events as e
 from midflight.journal.facts import record
 from midflight.journal.fold import BULK, advance
@@ -29,8 +32,9 @@ from midflight.runtime import values
 from midflight.runtime.foreign import mended
 from midflight.runtime.journal_client import NOTHING, JournalClient
 from midflight.runtime.replay.cursor import Cursor
-from midflight.runtime.replay.step_records import Moment, Record
-from midflight.stores.journal_clock import JournalClock
+from midflight.runtime.replay.step_records import Record
+from midflight.runtime.store_clock import StoreClock
+from midflight.runtime.unwritten import Turn, Unwritten
 from midflight.stores.protocol import Append, Committed, Draft, Entry, Submit, View, Watch
 
 UNSTORABLE: Final = (NotReadable, PayloadTooLarge)
@@ -44,104 +48,12 @@ log: Final = logging.getLogger(__name__)
 Choose = Callable[[RunState], Sequence[Event]]
 
 
-class Turn:
-    """One at a time, in the order of their coming; while it is free, at no cost."""
-
-    __slots__ = ("_queue", "taken")
-
-    def __init__(self) -> None:
-        self.taken = False
-        self._queue: list[asyncio.Future[None]] = []
-
-    async def __aenter__(self) -> None:
-        if not self.taken:
-            self.taken = True
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(waiter)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if not waiter.cancelled():  # it was ours already
-                self._pass_on()
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        self._pass_on()
-
-    def _pass_on(self) -> None:
-        while self._queue:
-            waiter = self._queue.pop(0)
-            if not waiter.done():
-                waiter.set_result(None)  # and it stays taken
-                return
-        self.taken = False
-
-
-class StoreClock:
-    """The clock of the store, as far as a driver can know it: its own may be wrong.
-
-    The time that other drivers still have must not depend on the clock of this machine.
-    """
-
-    __slots__ = ("_heard_at", "_moving", "_read_at", "_then")
-
-    def __init__(self, stamped: float) -> None:
-        self._moving: Moment | None = None  # when the run began to move as it does now
-        self._then = JournalClock()
-        self._read_at = self._heard_at = (stamped, steady())
-
-    async def set(self, stamped: float, read: Awaitable[JournalClock]) -> None:
-        """Take the stamp of the last event, and what the store knows of its clock by then."""
-        self._heard_at = (stamped, steady())
-        self._then = then = await read
-        self._read_at = (stamped if then.now is None else then.now, steady())
-
-    def hear(self, stamped: float, position: int, moving_since: float | None) -> None:
-        """Note the stamp of an event, and since when the run moves."""
-        self._heard_at = (stamped, steady())
-        if moving_since is None:
-            self._moving = None
-        elif self._moving is None or self._moving.at != moving_since:
-            self._moving = Moment(moving_since, steady(), position)
-
-    def now(self) -> float:
-        """Return the time that the store's clock shows at least.
-
-        The store stamped the event that was heard last before this driver heard of it.
-        """
-        stamped, heard = self._heard_at
-        return stamped + steady() - heard
-
-    def age(self, moment: Moment) -> float:
-        """Return how many seconds ago something came on record, however clocks were set since.
-
-        An event that this driver heard as it happened is measured by the steady clock. An event
-        from before is as old as the store's clock says, less the steps of that clock which were
-        seen since.
-        """
-        stamped, read = self._read_at
-        if moment.heard > read:
-            return steady() - moment.heard
-        moved = self._then.moved(moment.position)
-        return steady() - moment.heard + max(0.0, stamped - moment.at - moved)
-
-    def left_of(self, moment: Moment, until: float) -> float:
-        """Return the seconds left of a wait that was put on record then, to last ``until``."""
-        return until - moment.at - self.age(moment)
-
-    def in_motion(self) -> float:
-        """Return the time for a cap on seconds: it counts those passed since the run moves."""
-        moment = self._moving
-        return self.now() if moment is None else moment.at + self.age(moment)
-
-
 class RunJournal:
     """One run's journal, as its driver holds it. ``epoch`` is the one for which it drives."""
 
     __slots__ = (
         "_changes", "_ids", "_listeners", "_turn", "_waiting", "_watch", "client", "clock",
-        "epoch", "history", "lost", "run", "state",
+        "epoch", "history", "lost", "run", "state", "unwritten",
     )  # fmt: skip
 
     def __init__(self, client: JournalClient, state: RunState, ids: Ids) -> None:
@@ -156,6 +68,7 @@ class RunJournal:
         self._watch: Watch
         self._ids = ids
         self._turn = Turn()
+        self.unwritten = Unwritten(self._turn)
         self._changes = 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
@@ -185,6 +98,7 @@ class RunJournal:
     def let_go(self) -> None:
         """Tell nobody any more: the driver is done."""
         self._listeners.clear()
+        self.unwritten.close()
 
     def absorb(self, records: Iterable[Recorded]) -> None:
         """Fold what is new, from any source, and wake everything that waits for a change."""
@@ -243,20 +157,40 @@ class RunJournal:
     async def decide(self, choose: Choose) -> tuple[Recorded, ...]:
         """Append what ``choose`` wants on the state as it is; again if the journal has moved on."""
         async with self._turn:
-            while True:
-                events = tuple(choose(self.state))
-                if not events:
-                    return ()
-                decision = Append(self._ids(), (self._entry(events),))
-                try:
-                    done = await self.client.append(decision, self._chosen_anew(choose))
-                except JournalConflict:
-                    await self.catch_up()
-                    continue
-                self.absorb(done.records)
-                return done.records
+            await self._write_out()
+            return await self._decide(choose)
+
+    async def start(self, choose: Choose) -> tuple[Recorded, ...]:
+        """Append the start of a step, as ``decide`` does, with the outcomes that are unwritten.
+
+        They come first, so that a journal with the start always has them too.
+        """
+        async with self._turn:
+            try:
+                return await self._decide(choose)
+            finally:
+                self.unwritten.be_looked_after()
+
+    async def _decide(self, choose: Choose) -> tuple[Recorded, ...]:
+        while True:
+            events = tuple(choose(self.state))
+            if not events:
+                return ()
+            facts = self.unwritten.take_along()
+            decision = Append(self._ids(), (self._entry(events),))
+            try:
+                done = await self.client.append(decision, self._chosen_anew(choose))
+            except JournalConflict:
+                await self.catch_up()
+                continue
+            self.absorb(done.records)
+            if facts and done is not NOTHING:
+                self.unwritten.are_written(facts)
+            return done.records
 
     def _entry(self, events: tuple[Event, ...]) -> Entry:
+        if self.unwritten.facts:
+            events = (*self.unwritten.events(self.state), *events)
         return Entry(self.state.journal, self.state.head, events)
 
     def _chosen_anew(self, choose: Choose) -> Callable[[Append, bool], Append | None]:
@@ -278,28 +212,56 @@ class RunJournal:
 
         return renew
 
-    async def settle(self, fact: Fact, then: Choose | None = None) -> tuple[Recorded, ...]:
+    async def flush(self) -> None:
+        """Write the outcomes that the function knows already."""
+        if self.unwritten.facts:
+            async with self._turn:
+                await self._write_out()
+
+    async def _write_out(self) -> None:
+        facts = self.unwritten.take_along()
+        if not facts:
+            return
+        entry = self._entry(())
+        try:
+            done = (
+                await self.client.append(Append(self._ids(), (entry,))) if entry.events else NOTHING
+            )
+        except JournalConflict:
+            for fact in facts:
+                request = Submit(self._ids(), (self.run,), _recording(self.run, (fact,), None))
+                await self.client.submit(request)
+            await self.catch_up()
+        else:
+            self.absorb(done.records)
+        self.unwritten.are_written(facts)
+
+    async def settle(
+        self, fact: Fact, then: Choose | None = None, *, before: Sequence[Fact] = ()
+    ) -> tuple[Recorded, ...]:
         """Record how something ended. A fact never loses: on a conflict the store decides.
 
-        ``then`` chooses what follows from it at once, in the same append: no crash falls between.
+        ``before`` comes before it, and ``then`` chooses what follows from it at once, all in the
+        same append: no crash falls between.
         """
         try:
-            return await self._settle(fact, then)
+            return await self._settle((*before, fact), then)
         except UNSTORABLE as refused:
             about = {"action": "fact_mended", "run": self.state.journal, "error": str(refused)}
             log.error("A fact could not be stored as it was; its texts were cut", extra=about)
-            return await self._settle(mended(fact, refused), then)
+            return await self._settle((*before, mended(fact, refused)), then)
 
-    async def _settle(self, fact: Fact, then: Choose | None) -> tuple[Recorded, ...]:
+    async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:
         async with self._turn:
-            events = _recorded(self.state, fact, then)
+            await self._write_out()
+            events = _recorded(self.state, facts, then)
             if not events:
                 return ()
             run = self.state.journal
             try:
                 done = await self.client.append(Append(self._ids(), (self._entry(events),)))
             except JournalConflict:
-                request = Submit(self._ids(), (run,), _recording(run, fact, then))
+                request = Submit(self._ids(), (run,), _recording(run, facts, then))
                 done = await self.client.submit(request)
                 await self.catch_up()
             self.absorb(done.records)
@@ -312,6 +274,7 @@ class RunJournal:
         must not wait for that. A request that the store does not take is given up when the run has
         another driver, or when ``unless`` is true.
         """
+        await self.flush()
         epoch = self.state.epoch
 
         def given_up() -> bool:
@@ -380,15 +343,16 @@ class RunJournal:
         return self.clock.left_of(self.history.asked_at[question], expires_at)
 
 
-def _recorded(state: RunState, fact: Fact, then: Choose | None) -> tuple[Event, ...]:
-    events = record(state, fact)
-    return (*events, *then(state)) if events and then is not None else events
+def _recorded(state: RunState, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Event, ...]:
+    events = tuple(event for fact in facts for event in record(state, fact))
+    follows = then is not None and bool(record(state, facts[-1]))
+    return (*events, *then(state)) if then is not None and follows else events
 
 
-def _recording(run: str, fact: Fact, then: Choose | None) -> Callable[[View], Draft]:
+def _recording(run: str, facts: tuple[Fact, ...], then: Choose | None) -> Callable[[View], Draft]:
     def decided(view: View) -> Draft:
         state = view.states[run]
         assert isinstance(state, RunState)
-        return Draft({run: _recorded(state, fact, then)})
+        return Draft({run: _recorded(state, facts, then)})
 
     return decided

@@ -191,9 +191,23 @@ class Gate:
         return signals.told is None and course == signals.number and self.moves
 
     def may_start(self, course: int, *, replaying: bool = False) -> bool:
-        """Return whether something may begin now; a repeated read waits for no other record."""
-        there = replaying or (self.fresh and not self._journal.history.unfinished)
-        return there and self._moves(course)
+        """Return whether something may begin now; a repeated read waits for no other record.
+
+        Every step asks this several times, so it is written out in one piece.
+        """
+        journal, signals = self._journal, self._signals
+        state, history = journal.state, journal.history
+        if signals.told is not None or course != signals.number or state.pending:
+            return False
+        if journal.lost or not (state.phase is Phase.RUNNING or state.phase is Phase.WAITING):
+            return False
+        if not replaying:
+            entry = history.entry
+            if history.unclaimed or entry.told < len(entry.redirects):
+                return False
+            if state.guards and not self._fresh:
+                return False
+        return self._lease.held
 
     def may_ask(self, course: int) -> bool:
         """Return whether a new question may be asked: the function is where it was, and moves."""

@@ -261,6 +261,13 @@ class Cursor(History):
         """Return whether there was an attempt at a step."""
         return step in self._by_step
 
+    def is_first_call(self, step: str) -> bool:
+        """Return whether a step with one attempt is the first call of its kind.
+
+        Only a call that was made before can be part of a circle.
+        """
+        return len(self._by_step.get(step, ())) == 1 and turn(step)[1] == 1
+
     def attempts_of(self, step: str) -> list[Begun]:
         """The attempts at a step, in order."""
         return [self._begun[position] for position in self._by_step.get(step, ())]

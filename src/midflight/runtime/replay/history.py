@@ -270,9 +270,8 @@ class History:
         if begun is None:
             return
         name, step, done = begun.event.name, begun.event.step, event.outcome is Outcome.DONE
-        record = Record(
-            found.position, found.at, name, event.result, event.blob, event.error, event.left
-        )
+        at = (isinstance(event, e.AttemptSettled) and event.told) or found.at
+        record = Record(found.position, at, name, event.result, event.blob, event.error, event.left)
         if done:
             self.outcomes[begun.position] = record
         if event.outcome is Outcome.UNKNOWN:

@@ -150,6 +150,9 @@ class Circles:
     """The circles of one run. Calls are shortened only when somebody looks at them."""
 
     made: int = 0
+    failed: bool = False  # the last one of them
+    possible: bool = False  # the last one has failed, or is like one of the two before it
+    _last: tuple[str, ...] = ()
     nudged_at: int | None = None  # the function was told, after so many of them
     _seen: list[Call] = field(default_factory=list)
     _unseen: list[tuple[str, Settled, bool]] = field(default_factory=list)
@@ -157,6 +160,9 @@ class Circles:
     def note(self, event: Settled, step: str, failed: bool) -> None:
         """Remember what came of a call."""
         self._unseen.append((step, event, failed))
+        what = turn(step)[0]
+        self.failed, self.possible = failed, failed or what in self._last
+        self._last = (what, *self._last[:1])
         self.made += 1
         if self.made % HISTORY == 0:
             del self._unseen[:-HISTORY]
@@ -177,6 +183,6 @@ class Circles:
 
     def forget(self) -> None:
         """Forget what was done before: a person lets the run go on, or another run has done it."""
-        self.nudged_at = None
+        self.nudged_at, self.possible = None, False
         self._seen.clear()
         self._unseen.clear()

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Final
 
 from msgspec import Raw
 
 from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.inputs import steady
 from midflight.journal import events as e
+from midflight.journal.limits import is_metered
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Event
 from midflight.journal.state import RunState
@@ -31,7 +33,10 @@ from midflight.runtime.steps.speech import NOTHING
 from midflight.runtime.steps.step import LeftBehind, NotReserved, Step
 from midflight.runtime.steps.step_end import end_wait, record, recorded
 from midflight.runtime.steps.step_recovery import back_off, tell_of_doubt, tries_left, wait_out
+from midflight.stores.codec import INLINE_MAX
 from midflight.tools.declaration import NotDone
+
+SHORT_S: Final = 0.005  # a call that took longer would be dear to repeat
 
 
 async def perform(step: Step, left: Ending | None = None) -> None:
@@ -114,6 +119,7 @@ async def _try_read(step: Step) -> Ending | None:
     if (step.tool.approval or step.tool.relies_on) and not await permitted(step):
         return None
     await end_wait(step)
+    await step.host.journal.flush()  # nothing begins before all that is known is on record
     return await step.run_tool() if step.starts() else None
 
 
@@ -140,7 +146,6 @@ async def _effect(step: Step, left: Ending | None) -> Raw:
         again = partial(back_off, step) if failed and clear and not over else None
         if outcome is Outcome.DONE:
             return await _be_done(step, result, error)
-        await step.speech.keep()
         at_work = not isinstance(ending, Returned) and ending.at_work
         await _settle(step, step.attempt, outcome, result, error, again, at_work=at_work)
         if over:
@@ -170,6 +175,8 @@ async def _is_settled_already(step: Step, failed: str, cause: BaseException | No
 async def _be_done(step: Step, result: Raw, error: str) -> Raw:
     """Put on record that the tool has done it, and what it left."""
     host, tool, left = step.host, step.tool, ""
+    if _may_be_told_first(step, result, error) and _tell_first(step, result):
+        return result
     if tool.fingerprint is not None:
         left = await fingerprint(host, tool, step.attempt, result)
     settling = step.attempt, Outcome.DONE, result, error
@@ -180,6 +187,45 @@ async def _be_done(step: Step, result: Raw, error: str) -> Raw:
         await step.guards.refresh(step.intact)
     step.rest_unheard()
     return await recorded(step, result)
+
+
+def _may_be_told_first(step: Step, result: Raw, error: str) -> bool:
+    """Return whether the function may learn the outcome before it is on record.
+
+    A crash in between repeats the step, under its key. So this is for short writes that may be
+    repeated. Where anybody counts, watches or wants to stop what the run does, the record is first.
+    """
+    host, tool, state = step.host, step.tool, step.host.journal.state
+    plain = tool.effect is Effect.WRITE and not (tool.irreversible or tool.always_undo)
+    return (
+        plain
+        and not (error or tool.fingerprint or step.unwanted or step.told)
+        and host.gate.undisturbed
+        and not (state.guards or state.fork_of or is_metered(state.limits))
+        and step.took < SHORT_S
+        and len(result) <= INLINE_MAX
+        and host.history.is_first_call(step.identity)
+        and not host.history.circles.failed
+    )
+
+
+def _tell_first(step: Step, result: Raw) -> bool:
+    """Tell the function the outcome now. The next append of the run has the record of it."""
+    journal, history = step.host.journal, step.host.history
+    told = max(history.now, journal.clock.now())
+    settled = e.AttemptSettled(
+        epoch=journal.epoch,
+        attempt=step.attempt,
+        outcome=Outcome.DONE,
+        result=result,
+        usage=step.speech.usage,
+        told=told,
+    )
+    if not journal.unwritten.keep(settled):
+        return False
+    history.learn(told)
+    step.rest_unheard()
+    return True
 
 
 def _is_over(step: Step, cause: BaseException, outcome: Outcome, *, clear: bool) -> bool:
@@ -193,10 +239,12 @@ async def _begin(step: Step) -> int | None:
     """Get the start on record. None if a stop came in between: then look again from the top."""
     host = step.host
     await step.may_start()
-    if _needs_permission(step) and not await permitted(step):
-        return None
+    if _needs_permission(step):
+        await host.journal.flush()
+        if not await permitted(step):
+            return None
     _ = step.reserved  # of arguments that a person may have edited; it may fail, a decision may not
-    written = await host.journal.decide(partial(_start_events, step))
+    written = await host.journal.start(partial(_start_events, step))
     if not written:
         return None
     position = written[-1].position
@@ -286,6 +334,7 @@ async def _settle(
         at_work=at_work,
         said=step.speech.said if done and step.tool.effect is Effect.MODEL else "",
     )
-    await step.host.journal.settle(settled, then)
+    said = () if done else step.speech.take()
+    await step.host.journal.settle(settled, then, before=said)
     if rests:
         step.rest()

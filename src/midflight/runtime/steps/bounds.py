@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from midflight.inputs import steady
 from midflight.journal.record import Usage
+from midflight.runtime.unwritten import Flusher
 
 PER_ENTRY_S: Final = 1e-5  # between looks: one takes a tenth of a microsecond an entry
 T = TypeVar("T")
@@ -73,6 +74,7 @@ class Alarms:
         self._timers: list[asyncio.TimerHandle] = []  # the soonest last
         self._context = contextvars.copy_context()  # not that of the code that sets a timer
         self.home = _where_anyio_knows_the_loop()
+        self.flusher = Flusher(self.loop)
 
     def set(self, timed: Timed, due: float) -> None:
         """Ring it at this time of the loop's clock, unless it is dropped before."""
@@ -85,6 +87,7 @@ class Alarms:
 
     def close(self) -> None:
         """Ring no more."""
+        self.flusher.close()
         self._due.clear()
         for timer in self._timers:
             timer.cancel()

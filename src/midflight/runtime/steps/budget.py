@@ -26,7 +26,8 @@ async def within_caps(host: Host, step: OpenStep | None = None) -> bool:
     if metered:
         await _warn(host, state)
     repeats = state.limits.repeats
-    circle = stuck(host.history.circles.history, repeats) if repeats else None
+    circles = host.history.circles
+    circle = stuck(circles.history, repeats) if repeats and circles.possible else None
     if repeats and circle is not None and not await _in_circles(host, circle, repeats):
         return False
     if not metered:

@@ -146,20 +146,22 @@ class Speech:
 
     async def keep(self) -> None:
         """Put what was said since the last time into the journal."""
+        for piece in self.take():
+            await self._host.journal.settle(piece)
+
+    def take(self) -> list[e.TextStreamed]:
+        """Return what was said since the last time, for the journal."""
         text = "".join(self._pending)
         self._pending.clear()
-        if not text:
-            return
-        step = self._step
+        pieces, step = [], self._step
         for start in range(0, len(text), PIECE):
-            piece, offset = text[start : start + PIECE], self._offset
-            self._offset += len(piece)
-            await self._host.journal.settle(
-                e.TextStreamed(
-                    epoch=self._host.journal.epoch,
-                    step=step.identity,
-                    attempt=step.attempt,
-                    offset=offset,
-                    text=piece,
-                )
+            piece = e.TextStreamed(
+                epoch=self._host.journal.epoch,
+                step=step.identity,
+                attempt=step.attempt,
+                offset=self._offset,
+                text=text[start : start + PIECE],
             )
+            self._offset += len(piece.text)
+            pieces.append(piece)
+        return pieces

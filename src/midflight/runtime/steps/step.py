@@ -7,6 +7,7 @@ gate to its record is in ``attempt``.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, Final
 import anyio
 from msgspec import Raw
 
+from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal.phases import Effect
 from midflight.journal.record import NULL, Usage
@@ -124,6 +126,11 @@ class Step:
     def told(self) -> bool:
         """True if a worker that began the step before us has told meanwhile that it is done."""
         return self.host.history.records.get(self.identity) is not self._before
+
+    @property
+    def took(self) -> float:
+        """The seconds since the attempt under way was let go."""
+        return steady() - self.begins_at if self.begins_at is not None else math.inf
 
     @property
     def reserved(self) -> Usage:

@@ -121,8 +121,13 @@ def begun_in(done: Committed) -> Iterable[str]:
     return dict.fromkeys(runs)
 
 
-async def end(host: Host, ending: Callable[[RunState], list[Event]]) -> bool:
-    """End a run, and begin in the same transaction what comes next in its thread."""
+async def end(
+    host: Host, ending: Callable[[RunState], list[Event]], said: Said | None = None
+) -> bool:
+    """End a run, and begin in the same transaction what comes next in its thread.
+
+    What the run has ``said`` comes before that.
+    """
     run, thread = host.journal.run, host.journal.state.thread
     new = RUN_PREFIX + host.ids()
 
@@ -135,6 +140,8 @@ async def end(host: Host, ending: Callable[[RunState], list[Event]]) -> bool:
             return Draft({run: events})
         moves = Moves()
         moves.add(run, *events)
+        if said is not None:
+            moves.add(thread, said)
         if (words := _last_words(mine, talk, finished)) is not None:
             moves.add(thread, words)
         stopped = bool(view.switches)
