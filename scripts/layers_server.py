@@ -288,21 +288,21 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "server: who comes back goes on where they were",
-        "src/midflight/interfaces/http/routes_events.py",
+        "src/midflight/interfaces/http/routes_server.py",
         "known.get(journal, 0)",
         "0",
         EVENTS,
     ),
     Mutant(
         "server: a reader that takes nothing is dropped",
-        "src/midflight/interfaces/http/live/event_stream.py",
+        "src/midflight/interfaces/http/event_streams.py",
         "            raise Stalled\n",
         "            await anyio.sleep_forever()\n",
         EVENTS,
     ),
     Mutant(
         "server: a silent stream says that it lives",
-        "src/midflight/interfaces/http/live/event_stream.py",
+        "src/midflight/interfaces/http/event_streams.py",
         "                await self._put(send, ALIVE)\n",
         "",
         EVENTS,
@@ -358,14 +358,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "views: who comes late is told how it stands",
-        "src/midflight/interfaces/http/live/view_stream.py",
+        "src/midflight/interfaces/http/event_streams.py",
         "        self._news.set()  # a sheet may be there already\n",
         "",
         VIEWS,
     ),
     Mutant(
         "views: when who does the work leaves, the next one does it",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "        async with self._turn:\n            head",
         "        if self.version:\n            return\n        async with self._turn:\n"
         "            head",
@@ -373,14 +373,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "views: what who left had taken and not told is told by the next one",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "0.0 if self._untold and self._caught_up else self._patience",
         "self._patience",
         VIEWS,
     ),
     Mutant(
         "views: a sheet is stale until another one is there",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "            self.sheet, self._at = await self._made(), await self._control.store.now()\n"
         "            self._stale = False  # not before: we may be ended while it is made\n",
         "            self._stale = False\n"
@@ -389,14 +389,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "views: a patch leads on from what this reader was told",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "            changes = patch(sheet, self.sheet)",
         "            changes = []",
         VIEWS,
     ),
     Mutant(
         "views: many records make few sheets",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "        self._due = anyio.current_time() + max(PACE_S, SHARE * took)",
         "        self._due = 0.0 * took",
         VIEWS,

@@ -14,9 +14,9 @@ from midflight.control import Control
 from midflight.control.remote.remote_control import RemoteControl
 from midflight.errors import InvalidRequest
 from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
-from midflight.interfaces.http.live.event_stream import Pace, Streams
-from midflight.interfaces.http.live.live_index import Index
-from midflight.interfaces.http.live.live_journal import Live
+from midflight.interfaces.http.event_streams import Pace, Streams
+from midflight.interfaces.http.live_index import Index
+from midflight.interfaces.http.live_journal import Live
 from midflight.journal import events as e
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor, Recorded

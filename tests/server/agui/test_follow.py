@@ -13,7 +13,7 @@ from midflight.control import Control
 from midflight.interfaces.agui.agui_answer import Following
 from midflight.interfaces.agui.agui_input import read_input
 from midflight.interfaces.agui.agui_router import take_turn
-from midflight.interfaces.http.live.event_stream import Pace
+from midflight.interfaces.http.event_streams import Pace
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor
 from scenarios.conftest import Open

@@ -27,7 +27,7 @@ from midflight.errors import MidflightError
 from midflight.interfaces.agui.agui_leaving import Leaving
 from midflight.interfaces.agui.agui_stream import Story
 from midflight.interfaces.agui.agui_turn import Turn
-from midflight.interfaces.http.live.event_stream import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
+from midflight.interfaces.http.event_streams import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
 from midflight.journal import events as e
 from midflight.journal.phases import ENDS, Cause
 from midflight.stores.lookup import thread_if_any

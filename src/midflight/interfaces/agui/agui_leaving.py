@@ -22,7 +22,7 @@ from midflight.errors import MidflightError, Refused
 from midflight.inputs import Clock
 from midflight.interfaces.agui.agui_events import KEY
 from midflight.interfaces.agui.agui_input import Input
-from midflight.interfaces.http.live.event_stream import Streams
+from midflight.interfaces.http.event_streams import Streams
 from midflight.journal import events as e
 from midflight.journal.record import Actor
 from midflight.tools.secret import clean_logger

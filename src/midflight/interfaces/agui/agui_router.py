@@ -46,9 +46,9 @@ from midflight.interfaces.agui.agui_state import HUMAN, PAUSED
 from midflight.interfaces.agui.agui_turn import Turn
 from midflight.interfaces.http.access.door import at_own_door, refused_at
 from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
-from midflight.interfaces.http.live.event_stream import Pace, Streams
+from midflight.interfaces.http.event_streams import Pace, Streams
 from midflight.interfaces.http.problems import STATUS, Problem, as_json
-from midflight.interfaces.http.verb_route import note
+from midflight.interfaces.http.responses import note
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor
 
