@@ -78,14 +78,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "agui: a conversation that was cut is not added to",
-        "src/midflight/interfaces/agui/agui_history.py",
+        "src/midflight/interfaces/agui/agui_turn.py",
         "    if new_in(given.messages, known) and (missing := _left_out(given, known)):\n",
         "    if missing := []:\n",
         (AGUI + "test_history.py",),
     ),
     Mutant(
         "agui: who comes back in time has not left",
-        "src/midflight/interfaces/agui/agui_leaving.py",
+        "src/midflight/interfaces/agui/agui_answer.py",
         "        return not back.is_set() and who not in self._reading\n",
         "        return True\n",
         (AGUI + "test_leaving.py",),
@@ -303,8 +303,8 @@ SERVER_MUTANTS = (
     Mutant(
         "server: a silent stream says that it lives",
         "src/midflight/interfaces/http/event_streams.py",
-        "                await self._put(send, ALIVE)\n",
-        "",
+        " yielded yet is still there\n                await self._put(send, ALIVE)\n",
+        " yielded yet is still there\n",
         EVENTS,
     ),
     Mutant(
@@ -417,14 +417,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "agui: words of a model stay under their id when its call is done",
-        "src/midflight/interfaces/agui/agui_speech.py",
+        "src/midflight/interfaces/agui/agui_messages.py",
         "                yield from self._tell_rest(known, said)\n",
         "",
         (AGUI + "test_narrator.py",),
     ),
     Mutant(
         "agui: arguments of a call that are secret are dots",
-        "src/midflight/interfaces/agui/agui_calls.py",
+        "src/midflight/interfaces/agui/agui_approvals.py",
         "        if set(value) == {MARK}:\n            return DOTS\n",
         "",
         (AGUI + "test_calls.py",),

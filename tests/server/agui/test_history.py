@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from midflight.control import Control
-from midflight.interfaces.agui.agui_history import asks_again, messages_of, notices, objection
 from midflight.interfaces.agui.agui_input import Input, read_input
+from midflight.interfaces.agui.agui_turn import asks_again, messages_of, notices, objection
 from midflight.journal.record import Actor
 from midflight.stores.memory import MemoryStore
 from stores.runs import open_thread

@@ -22,7 +22,7 @@ from ag_ui.core import (
 
 from midflight.control import Control
 from midflight.errors import JournalNotFound
-from midflight.interfaces.agui import agui_bounds as bounds
+from midflight.interfaces.agui import agui_turn
 from midflight.interfaces.agui.agui_events import KEY, Narrator, people_by_snapshot
 from midflight.interfaces.agui.agui_state import (
     CANCELLED,
@@ -32,6 +32,7 @@ from midflight.interfaces.agui.agui_state import (
     old_endings,
     patch,
     snapshot,
+    snapshot_of,
 )
 from midflight.interfaces.agui.agui_turn import PROTOCOL, RECEIPT, WARNING, Receipts, Turn
 from midflight.journal import events as e
@@ -148,17 +149,17 @@ class Story:
         runs = [row for row in rows if not row.parent]
         needed = {turn.run, *(row.journal for row in runs if row.phase not in ENDS)}
         needed |= {row.journal for row in runs[:1]}
-        read = [
-            r for one in (turn.thread, *needed) if one for r in await bounds.read_within(store, one)
-        ]
-        left = bounds.LOOK_BACK_BYTES_MAX
+        read: list[Recorded] = []
+        for one in filter(None, (turn.thread, *needed)):
+            read += await agui_turn.read_within(store, one)
+        left = agui_turn.LOOK_BACK_BYTES_MAX
         for row in runs:
             if row.journal in needed:
                 continue
-            found = await bounds.read_within(store, row.journal, most=left)
+            found = await agui_turn.read_within(store, row.journal, most=left)
             left -= sum(map(weight, found))
             if left < 0:
-                self._left_out.append(bounds.RUNS_LEFT_OUT)
+                self._left_out.append(agui_turn.RUNS_LEFT_OUT)
                 break
             read += found
         self._ahead = {r.journal: r.position for r in read}
@@ -238,7 +239,7 @@ class Story:
         if run not in self._runs:
             return []
         told: list[BaseEvent] = []
-        for record in await bounds.read_within(self._control.store, run, after=self._head(run)):
+        for record in await agui_turn.read_within(self._control.store, run, after=self._head(run)):
             if record.at <= item.at:
                 told += self._hear(record, news)
         return told
@@ -375,13 +376,13 @@ class Story:
         held = self._narrator.under_way(living)
         before = list(takewhile(lambda one: one.id not in held, self._narrator.messages))
         again = self._narrator.reopen(held)
-        return bounds.snapshot_of(before, self._left_out), [
+        return snapshot_of(before, self._left_out), [
             *again,
             self._messages(),
         ] if held else again
 
     def _messages(self) -> BaseEvent:
-        return bounds.snapshot_of(self._narrator.messages, self._left_out)
+        return snapshot_of(self._narrator.messages, self._left_out)
 
     async def _ending(self) -> BaseEvent:
         front, turn, result = self._front, self._turn, None
