@@ -117,6 +117,7 @@ async def test_a_caller_who_sends_much_waits_and_can_still_stop(driving: Open) -
             ]
             assert [answer.status_code for answer in answers] == [200] * 4 + [429] * 2
             assert answers[-1].json()["error"] == "too_much"
+            assert answers[-1].json()["message"].count("Nothing was changed.") == 1
             assert "retry-after" in answers[-1].headers
             assert (await caller.post(f"/v1/runs/{run}/cancel")).status_code == 200
         await control.ended(run)

@@ -104,7 +104,7 @@ async def test_what_differs_without_harm_is_named() -> None:
 
     assert notices(sent(A, B, C, NEW), known) == []
     assert "another order" in notices(sent(C, B, A), known)[0]
-    assert "3 messages that what was sent has not" in notices(sent(NEW), known)[0]
+    assert "3 messages that your client did not send" in notices(sent(NEW), known)[0]
 
 
 async def test_a_list_that_ends_with_a_known_message_asks_for_another_answer() -> None:

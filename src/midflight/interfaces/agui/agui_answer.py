@@ -211,13 +211,17 @@ class EventAnswer(Streamed):
             if self._known.cancelled_caught:
                 await self._end(send, f"{NOT_KNOWN} The run goes on by itself.", "not_known")
             elif staying.cancelled_caught:
-                await self._end(send, f"this server is leaving. {AGAIN}", "leaving")
+                await self._end(send, f"this server is shutting down. {AGAIN}", "leaving")
         except Stalled:
             raise
         except Exception as error:
             about = {"action": "stream_failed", "run": self._turn.run, "error": str(error)}
             log.error("AG-UI stream failed", extra=about, exc_info=error)
-            what = str(error) if isinstance(error, MidflightError) else "this stream has failed."
+            what = (
+                str(error)
+                if isinstance(error, MidflightError)
+                else "this stream failed on the server."
+            )
             await self._end(send, f"{what} {AGAIN}", "stream")
         finally:
             self._streams.exit(staying)

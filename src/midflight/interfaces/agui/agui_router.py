@@ -38,7 +38,7 @@ from midflight.interfaces.agui.agui_turn import take_turn
 from midflight.interfaces.http.access.door import at_own_door, refused_at
 from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
 from midflight.interfaces.http.event_streams import Pace, Streams
-from midflight.interfaces.http.problems import STATUS, Problem, as_json
+from midflight.interfaces.http.problems import Problem, as_json, status_of
 from midflight.interfaces.http.responses import note
 from midflight.journal.record import Actor
 
@@ -128,7 +128,9 @@ def _check_sender(request: Request, origins: Collection[str]) -> None:
     origin, host = request.headers.get("origin"), request.headers.get("host", "")
     same = origin in {f"http://{host}", f"https://{host}"}
     if origin is not None and not same and "*" not in origins and origin not in origins:
-        raise Problem(403, "wrong_origin", "pages of other sites may not use this server.")
+        raise Problem(
+            403, "wrong_origin", "a page of another site sent this, and may not use this server."
+        )
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem(415, "not_json", "send the body as `Content-Type: application/json`.")
@@ -137,7 +139,9 @@ def _check_sender(request: Request, origins: Collection[str]) -> None:
 def _named(name: str, known: Mapping[str, Agent]) -> Agent:
     if name not in known:
         names = ", ".join(sorted(known)) or "none"
-        raise Problem(404, "not_found", f"there is no agent {name!r} here; known: {names}.")
+        raise Problem(
+            404, "not_found", f"no agent {name!r} can be run here. Agents that can: {names}."
+        )
     return known[name]
 
 
@@ -145,8 +149,7 @@ def _refusal(error: Problem | MidflightError) -> Response:
     """Answer with an error here, not at the app's edge: the router may be in anybody's app."""
     if isinstance(error, Problem):
         return error.response()
-    known = (STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    status, name = next(known, (503, "failed"))
+    status, name = status_of(error, (503, "failed"))
     told = {"error": name, "message": str(error), "changed": None if status == 503 else False}
     return as_json(told, status)
 

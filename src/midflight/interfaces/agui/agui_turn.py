@@ -37,7 +37,7 @@ from midflight.stores.watch.subscription import weight
 PROTOCOL: Final = "1.0"
 RECEIPT: Final = "midflight:receipt"
 WARNING: Final = "midflight:warning"
-VIEWER: Final = "a viewer who leaves changes nothing: onDisconnect was left out"
+VIEWER: Final = "onDisconnect was ignored: a viewer who leaves changes nothing"
 LOOK_BACK_BYTES_MAX: Final = 8 * 1024 * 1024  # of runs that have ended, beside the newest
 RUNS_LEFT_OUT: Final = (
     "this thread has more than is read at once: of its older runs only what was said is shown"
@@ -283,12 +283,12 @@ def notices(given: Input, known: Mapping[str, Known]) -> list[str]:
     said: list[str] = []
     places = [known[one.id].position for one in given.messages if one.id in known]
     if places != sorted(places):
-        said.append("the messages were sent in another order than they were said; that one holds")
+        said.append("your client sent the messages in another order; the thread keeps its own")
     listed = {one.id for one in given.messages}
     missing = [name for name, one in known.items() if name not in listed and not one.withdrawn]
     if missing and new_in(given.messages, known):
         said.append(
-            f"this thread has {_count(missing)} that what was sent has not; the new words were "
+            f"this thread has {_count(missing)} that your client did not send; its new words were "
             "added at the end"
         )
     return said

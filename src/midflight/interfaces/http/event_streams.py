@@ -224,7 +224,7 @@ class EventStream(Streamed):
 
 # ── sheets and the list of runs ──────────────────────────────────────────────────────────────
 
-BEHIND: Final = "this reader was too far behind the list of runs"
+BEHIND: Final = "this reader was too slow and missed changes of the list of runs"
 
 
 class Watched:

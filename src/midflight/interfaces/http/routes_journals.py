@@ -107,7 +107,9 @@ async def result(run: b.RunId, control: Controlled, who: Caller) -> Response:
     """Return the result of a run that has ended; refused while the run lives."""
     state = await control.state(run)
     if state.alive:
-        raise InvalidRequest(f"run {run} is {state.phase} and has no result yet.")
+        raise InvalidRequest(
+            f"run {run} is {state.phase} and has no result yet. Ask again when it has ended."
+        )
     returned = await control.result(run) if state.phase is Phase.DONE else None
     return as_json(views.ResultView(run, state.phase, state.error, returned))
 
@@ -218,7 +220,7 @@ async def converse(
             422,
             "invalid",
             "send the header `Idempotency-Key`: it names the turn, so that a repeated request "
-            "is taken once. Nothing was changed.",
+            "is taken once.",
         )
     said = [(message.key, message.text) for message in body.messages]
     turn = await control.converse(agent, thread, said, **by)
@@ -240,7 +242,11 @@ def _named(request: Request, name: str) -> Agent:
     agents: dict[str, Agent] = request.app.state.agents
     if name not in agents:
         known = ", ".join(sorted(agents)) or "none"
-        raise Problem(422, "unknown_agent", f"there is no agent {name!r} here; known: {known}.")
+        raise Problem(
+            422,
+            "unknown_agent",
+            f"no agent {name!r} can be started here. Agents that can: {known}.",
+        )
     return agents[name]
 
 

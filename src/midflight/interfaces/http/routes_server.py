@@ -39,15 +39,16 @@ async def come_in(request: Request, body: b.Code) -> Response:
     """
     access: Access = request.app.state.access
     if CUSTOM_HEADER not in request.headers:
-        raise Problem(403, "header_missing", "send the header `X-Midflight: 1`.")
+        raise Problem(403, "header_missing", "this request needs the header `X-Midflight: 1`.")
     session = await anyio.to_thread.run_sync(access.keyring.exchange, body.code)
     who = access.keyring.of_session(*astuple(session)) if session is not None else None
     if session is None or who is None:
         raise Problem(
             401,
             "code_not_valid",
-            "this code was used, is too old, or was never given. Ask the operator of the "
-            "server for another, made with `midflight token NAME --link URL`.",
+            "this one-time code is not valid: it was used, is older than ten minutes, or was never "
+            "given out. Ask the operator of the server for another, which "
+            "`midflight token NAME --link URL` makes.",
         )
     note(request, by=who.by, role=str(who.role))
     answer = as_json(views.Session(who.by, who.role, session.page_secret))
@@ -168,7 +169,9 @@ async def events(
     instead of records. With ``index`` also the list of runs: ``row`` and ``switches`` events.
     """
     if not (watch or index):
-        raise Problem(422, "invalid", "say what to watch: `watch=r-…`, or `index=true`.")
+        raise Problem(
+            422, "invalid", "the query names nothing to watch: add `watch=r-…` or `index=true`."
+        )
     known = _positions(last_event_id.encode("latin-1") or after.encode())
     cursors = {journal: known.get(journal, 0) for journal in dict.fromkeys(watch)}
     heads: dict[str, int] = {}
@@ -178,7 +181,8 @@ async def events(
             raise Problem(
                 409,
                 "position_ahead",
-                f"{journal} ends at {head}, before position {position}. Watch it from 0.",
+                f"{journal} ends at position {head} and cannot be watched from {position} on. "
+                "Watch it from 0.",
                 state={"journal": journal, "head": head},
             )
     state = request.app.state
@@ -202,6 +206,6 @@ def _positions(text: bytes) -> dict[str, int]:
         raise Problem(
             422,
             "invalid",
-            "`after` and `Last-Event-ID` are JSON objects with a position for each journal: "
-            f"{error}.",
+            "`after` and `Last-Event-ID` must be JSON objects with a position for each journal, "
+            f'such as {{"r-0192": 7}}: {error}.',
         ) from None
