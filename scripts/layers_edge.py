@@ -25,7 +25,7 @@ EDGE_MUTANTS = (
     Mutant(
         "edge: a result of NaN is refused",
         "src/midflight/plain.py",
-        'if b"null" in body and (found := _find(value, what, hook)):',
+        'if b"null" in body and value is not None and (found := _find(value, what, hook)):',
         "if False and (found := _find(value, what, hook)):",
         ("tests/runtime/test_foreign.py",),
     ),

@@ -397,8 +397,8 @@ RUNTIME_MUTANTS = (
     Mutant(
         "a watcher that is still reading hears what comes next at once",
         "src/midflight/stores/watch/subscription.py",
-        "        if record.position > due or (self._backlog and self._is_full(record)):",
-        "        if record.position > due or journal in self._behind:",
+        "        if records[0].position > due or (self._backlog and self._is_full(records)):",
+        "        if records[0].position > due or journal in self._behind:",
         ("tests/stores/test_hub.py",),
     ),
     Mutant(

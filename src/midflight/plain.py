@@ -71,9 +71,9 @@ def encoded(
         read = msgspec.json.decode(body)
     except ANYTHING as error:
         raise _fault(value, what, hook, error) from None
-    if b"null" in body and (found := _find(value, what, hook)):
+    if b"null" in body and value is not None and (found := _find(value, what, hook)):
         raise found
-    if _is_too_deep(body, read):
+    if body.count(b"[") + body.count(b"{") > NESTING and _is_too_deep(read):
         raise NotPlain(what, _TOO_DEEP)
     return body
 
@@ -81,10 +81,8 @@ def encoded(
 _TOO_DEEP: Final = f"is nested more than {NESTING} levels deep"
 
 
-def _is_too_deep(body: bytes, read: Any) -> bool:
-    """Count levels, but only where there are enough brackets for too many of them."""
-    if body.count(b"[") + body.count(b"{") <= NESTING:
-        return False
+def _is_too_deep(read: Any) -> bool:
+    """Count the levels of what has enough brackets for too many of them."""
     level = [read]
     for _ in range(NESTING + 1):
         level = [
@@ -110,6 +108,8 @@ def _fault(value: Any, what: str, hook: EncodeHook, error: BaseException) -> Not
 
 def _find(value: Any, path: str, hook: EncodeHook, above: tuple[int, ...] = ()) -> NotPlain | None:
     """Return the first part that cannot be stored as it is."""
+    if value is None or value is True or value is False:
+        return None
     if type(value) is str:
         return _of_text(value, path)
     if type(value) is float:

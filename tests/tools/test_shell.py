@@ -13,7 +13,7 @@ from midflight.journal.phases import Effect
 from midflight.journal.record import Usage
 from midflight.tools.declaration import NotDone
 from midflight.tools.options import Approval
-from midflight.tools.progress import listening, stop_listening
+from midflight.tools.progress import listener
 from midflight.tools.shell import ShellResult, shell, shell_tool
 from midflight.tools.specs import spec
 from tools.processes import alive, cancelled
@@ -146,11 +146,11 @@ class Heard:
 
 async def test_what_a_command_prints_is_said_while_it_runs(tmp_path: Path) -> None:
     heard = Heard()
-    listens = listening(heard)
+    listens = listener.set(heard)
     try:
         await shell_tool(tmp_path, name="shell-said")("echo one; echo two >&2")
     finally:
-        stop_listening(listens)
+        listener.reset(listens)
 
     assert sorted("".join(heard.said).split()) == ["one", "two"]
 

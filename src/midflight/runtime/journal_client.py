@@ -19,9 +19,19 @@ import anyio
 from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from midflight.journal.record import Recorded
 from midflight.journal.transition_table import State
-from midflight.stores.journal_clock import JournalClock
-from midflight.stores.protocol import PAGE, Append, Committed, Query, Row, Store, Submit, Watch
-from midflight.stores.watch.voices import Voices
+from midflight.stores.protocol import (
+    PAGE,
+    Append,
+    Committed,
+    Hear,
+    JournalClock,
+    Query,
+    Row,
+    Store,
+    Submit,
+    Watch,
+)
+from midflight.stores.watch.hints import Voices
 
 TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)
 """Errors that somebody may mend while a driver waits. Read-only: after a switch-over a driver may
@@ -199,9 +209,7 @@ class PatientWatch:
         """See ``Watch.ready``."""
         return self._watch.ready()
 
-    def tap(
-        self, hear: Callable[[Recorded], None], behind: Callable[[], None] | None = None
-    ) -> None:
+    def tap(self, hear: Hear, behind: Callable[[], None] | None = None) -> None:
         """See ``Watch.tap``."""
         self._watch.tap(hear, behind)
 

@@ -33,7 +33,7 @@ from midflight.runtime.steps import offspring
 from midflight.runtime.steps.attempt import perform
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.tool_call import refuse_inside_a_step
-from midflight.tools.declaration import Tool, as_tool, is_reusable
+from midflight.tools.declaration import Tool, as_tool
 
 BREATH: Final = 64  # steps from the record before the other runs have their turn
 
@@ -106,7 +106,7 @@ class RunContext:
         await self._calls.listen()
         host, tool = self._host, as_tool(function)
         stored = values.encode_arguments(name, args, kwargs, tool.function)
-        asked, identity = step_identity(host.history, key, name, stored, reusable=is_reusable(tool))
+        asked, identity = step_identity(host.history, key, name, stored, reusable=tool.reusable)
         kind = values.result_type(tool.function)
         record = None
         if not host.history.is_new(identity):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from midflight.inputs import steady
 from midflight.runtime.replay.step_records import Moment
-from midflight.stores.journal_clock import JournalClock
+from midflight.stores.protocol import JournalClock
 
 
 class StoreClock:

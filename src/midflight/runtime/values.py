@@ -24,7 +24,14 @@ from midflight.plain import HALVES, NotPlain, encoded
 from midflight.runtime.foreign import text
 from midflight.stores.codec import BLOB_MAX
 from midflight.tools.labels import named
-from midflight.tools.secret import MARK, hide_within, known, refuse_forged, to_stored
+from midflight.tools.secret import (
+    MARK,
+    hide_within,
+    known,
+    refuse_forged,
+    revealed,
+    to_stored,
+)
 
 RESULT: Final = "its result"
 RUN_BYTES: Final = 16  # of a digest that is the id of a run: people read and type ids
@@ -72,7 +79,7 @@ def encode_result(step: str, value: Any) -> Raw:
     raw = encode(step, RESULT, value)
     if len(raw) > BLOB_MAX:
         raise PayloadTooLarge(step or "the run", RESULT, len(raw), BLOB_MAX)
-    if any(msgspec.json.encode(secret)[1:-1] in bytes(raw) for secret in known()):
+    if revealed and any(msgspec.json.encode(one)[1:-1] in bytes(raw) for one in known()):
         return Raw(_encoder.encode(hide_within(msgspec.json.decode(raw))))
     return raw
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, Unpack, overload
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 from typing_extensions import ParamSpec, TypeVar
 
 from midflight.errors import InvalidTool
@@ -104,6 +105,13 @@ class Tool(Struct, Generic[P, T], frozen=True, kw_only=True):
     wants_key: bool = False
     description: str = ""
     schema: dict[str, Any] | None = None
+    reusable: bool = False
+    """Whether its records outlive a redirect: it is registered, or its function has no closure."""
+
+    def __post_init__(self) -> None:
+        inner = self.function
+        if inspect.isfunction(inner) and not inner.__closure__ and "<" not in inner.__qualname__:
+            force_setattr(self, "reusable", True)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the function itself, outside any run."""
@@ -199,6 +207,7 @@ def register(made: Tool[P, T]) -> Tool[P, T]:
     if before is not None and _who(before.function) != _who(made.function):
         raise InvalidTool(made.name, "another tool has this name; give one of them name=")
     REGISTRY[made.name] = made
+    force_setattr(made, "reusable", True)
     return made
 
 
@@ -223,14 +232,6 @@ def as_tool(function: Callable[..., Any]) -> Tool:
 @functools.lru_cache(maxsize=1024)
 def _undeclared(function: Callable[..., Any]) -> Tool:
     return Tool(name=name_of(function), function=function, runs=runs_of(function))
-
-
-def is_reusable(declared: Tool) -> bool:
-    """Return whether its records outlive a redirect: it is registered, or has no closure."""
-    inner = declared.function
-    return declared.name in REGISTRY or (
-        inspect.isfunction(inner) and inner.__closure__ is None and "<" not in inner.__qualname__
-    )
 
 
 def _who(function: Callable[..., Any]) -> tuple[str, Any]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from midflight.errors import DOTS
 from midflight.tools.declaration import Tool
-from midflight.tools.secret import MARK, Secret, hide
+from midflight.tools.secret import MARK, Secret, hide, revealed
 
 LABEL_WIDTH: Final = 80
 VALUE_WIDTH: Final = 200
@@ -42,38 +42,39 @@ def label_of(
     """
     noun = tool.label or name
     given = named(tool.function, args, kwargs)
-    own = _declared(tool, args, kwargs, given) if declared else ""
-    made = own or _default(noun, given)
-    return shortened(hide(made[:READ_MAX]), LABEL_WIDTH) or noun
+    own = _declared(tool, args, kwargs, given) if declared and tool.describe else ""
+    made = (own or _default(noun, given))[:READ_MAX]
+    return shortened(hide(made) if revealed else made, LABEL_WIDTH) or noun
 
 
 def _declared(
     tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> str:
-    if not tool.describe:
-        return ""
     try:
         if callable(tool.describe):
             return str(
                 tool.describe(*(map(_dotted, args)), **{k: _dotted(v) for k, v in kwargs.items()})
             )
-        shown = {
-            key: _dotted(value) for key, value in {**_defaults(tool.function), **given}.items()
-        }
-        return tool.describe.format_map(shown)
+        shown = {**_defaults(tool.function), **given}
+        return tool.describe.format_map({key: _dotted(value) for key, value in shown.items()})
     except Exception:  # noqa: BLE001 - a label that cannot be made must not fail the step
         return ""
 
 
 def _default(noun: str, given: Mapping[str, Any]) -> str:
-    values = [value for value in given.values() if not isinstance(value, bool)]
-    texts = (value.strip() for value in values if isinstance(value, str))
-    numbers = (str(value) for value in values if isinstance(value, int | float))
-    main = next(filter(None, texts), "") or next(numbers, "") or _inside(values)
+    number: int | float | None = None
+    for value in given.values():
+        if isinstance(value, str):
+            if main := value.strip():
+                break
+        elif number is None and isinstance(value, int | float) and not isinstance(value, bool):
+            number = value
+    else:
+        main = ("" if number is None else str(number)) or _inside(given.values())
     return noun if not main or main in noun else f"{noun} {main}"
 
 
-def _inside(values: Sequence[Any]) -> str:
+def _inside(values: Iterable[Any]) -> str:
     """Return the first short texts and numbers inside lists and dicts; a number with its key."""
     found: list[str] = []
     waiting: list[Iterator[tuple[str, Any]]] = [_members(values)]
@@ -102,9 +103,10 @@ def named(
     function: Callable[..., Any] | None, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The arguments of a call under the names that its function gives them, where it is at hand."""
-    names = [*parameters(function)[: len(args)]] if function is not None else []
-    names += [f"argument {number + 1}" for number in range(len(names), len(args))]
-    return {**dict(zip(names, args, strict=True)), **kwargs}
+    names = parameters(function) if function is not None else ()
+    if len(names) < len(args):
+        names += tuple(f"argument {number + 1}" for number in range(len(names), len(args)))
+    return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
 @functools.lru_cache(maxsize=1024)

@@ -30,12 +30,13 @@ class Ear(Protocol):
         """Take what the step has spent."""
 
 
-_ear: Final = contextvars.ContextVar[Ear | None]("midflight_progress", default=None)
+listener: Final = contextvars.ContextVar[Ear | None]("midflight_progress", default=None)
+"""The ear of the step that this code is in."""
 
 
 def emit(text: str) -> None:
     """Say what there is so far. An empty text only says that the step is alive."""
-    ear = _ear.get()
+    ear = listener.get()
     if ear is not None:
         ear.hear(text)
 
@@ -46,7 +47,7 @@ def spend(tokens: int, usd: float | None = None) -> None:
     Raises ``InvalidRequest`` for less than nothing, NaN and Infinity, and counts none of it.
     """
     check_usage(Usage(tokens=tokens, usd=usd), "spend")
-    ear = _ear.get()
+    ear = listener.get()
     if ear is not None:
         ear.pay(Usage(tokens=tokens, usd=usd))
 
@@ -76,7 +77,7 @@ def output_of_process() -> Callable[[str, bytes], None] | None:
 
     Bound to the step that asks, because output arrives in callbacks of the loop.
     """
-    ear = _ear.get()
+    ear = listener.get()
     if ear is None:
         return None
     streams: dict[str, codecs.IncrementalDecoder] = {}
@@ -86,13 +87,3 @@ def output_of_process() -> Callable[[str, bytes], None] | None:
         ear.hear(decoder.decode(data))  # a character may come in two pieces
 
     return printed
-
-
-def listening(ear: Ear) -> contextvars.Token[Ear | None]:
-    """Send text and spending of this context to ``ear`` from here on."""
-    return _ear.set(ear)
-
-
-def stop_listening(token: contextvars.Token[Ear | None]) -> None:
-    """Undo ``listening``."""
-    _ear.reset(token)

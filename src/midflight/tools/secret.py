@@ -14,7 +14,7 @@ from midflight.errors import DOTS, InvalidRequest
 
 MARK: Final = "$secret"
 
-_values: Final[set[str]] = set()  # of every secret that was used in this process
+revealed: Final[set[str]] = set()  # the values of all secrets that were used in this process
 
 
 def _from_environment(name: str) -> str:
@@ -40,7 +40,7 @@ class Secret:
         """The value itself."""
         value = type(self).find(self.name)
         if value:
-            _values.add(value)
+            revealed.add(value)
         return value
 
     @override
@@ -105,12 +105,12 @@ def edited_beside(edited: Any, given: Any) -> Any:
 
 def known() -> Iterable[str]:
     """The values that must not be written down, longest first: one may hold another."""
-    return sorted(_values, key=len, reverse=True)
+    return sorted(revealed, key=len, reverse=True)
 
 
 def hide(text: str) -> str:
     """The text with dots where a secret was."""
-    for value in known() if _values else ():
+    for value in known() if revealed else ():
         text = text.replace(value, DOTS)
     return text
 
@@ -129,7 +129,7 @@ class _Clean(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        if not _values:
+        if not revealed:
             return True
         said = record.getMessage()
         if (clean := hide(said)) != said:
@@ -154,9 +154,9 @@ def clean_logger(name: str) -> logging.Logger:
 
 def beginning_of_one(text: str) -> int:
     """Return how many characters at the end of a text may be the beginning of a secret."""
-    if not _values:  # asked for every word that a step says
+    if not revealed:  # asked for every word that a step says
         return 0
     return max(
-        (n for value in _values for n in range(1, len(value)) if text.endswith(value[:n])),
+        (n for value in known() for n in range(1, len(value)) if text.endswith(value[:n])),
         default=0,
     )

@@ -16,7 +16,8 @@ from midflight.journal.receipt import Receipt
 from midflight.journal.record import Event, Recorded
 from midflight.journal.state import RunState, needs_driver
 from midflight.journal.threads.thread import ThreadState
-from midflight.stores.protocol import Delta, Row
+from midflight.stores.protocol import Row
+from midflight.stores.watch.hints import Delta
 from midflight.view.data import (
     Asked,
     Background,

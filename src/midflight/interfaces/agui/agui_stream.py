@@ -41,7 +41,8 @@ from midflight.journal.record import Recorded
 from midflight.journal.state import RunState, needs_driver
 from midflight.journal.threads.front import is_spoken_to
 from midflight.journal.threads.thread import FrontChanged, Said, ThreadState
-from midflight.stores.protocol import Delta, LiveWatch, Query
+from midflight.stores.protocol import LiveWatch, Query
+from midflight.stores.watch.hints import Delta
 from midflight.stores.watch.subscription import weight
 
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times

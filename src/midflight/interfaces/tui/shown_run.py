@@ -14,7 +14,8 @@ from midflight.control.todos import TodoOffer
 from midflight.errors import MidflightError
 from midflight.journal.events import StepSettled
 from midflight.journal.record import Recorded
-from midflight.stores.protocol import PAGE, Delta, Query, Row
+from midflight.stores.protocol import PAGE, Query, Row
+from midflight.stores.watch.hints import Delta
 from midflight.tasks import owned_tasks
 from midflight.view import RunBook, RunSheet, ThreadBook, ThreadSheet
 

@@ -45,7 +45,7 @@ from midflight.runtime.steps.bounds import (
 from midflight.tools.declaration import NotDone, Tool
 from midflight.tools.processes.process import call_in_process, ended_of
 from midflight.tools.processes.supervised import limit
-from midflight.tools.progress import Ear, listening, stop_listening
+from midflight.tools.progress import Ear, listener
 
 GRACE_S: Final = 2.0
 AGAIN_S: Final = 0.1
@@ -151,7 +151,7 @@ class Call:
         self._task = asyncio.current_task()
         assert self._task is not None
         cancels = self._task.cancelling()
-        mark, listens = in_step.set(self), listening(self._ear)
+        mark, listens = in_step.set(self), listener.set(self._ear)
         if self._door is None and self.tool.effect.touches_world:
             self._until = self.tool.timeout + (steady() if self._since is None else self._since)
         within = limit.set(self._until)
@@ -175,7 +175,7 @@ class Call:
         finally:
             self._alarms.drop(self)
             limit.reset(within)
-            stop_listening(listens)
+            listener.reset(listens)
             in_step.reset(mark)
             while self._task.cancelling() > cancels and not being_ended():
                 self._task.uncancel()
