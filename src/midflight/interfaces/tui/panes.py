@@ -18,6 +18,7 @@ from midflight.interfaces.terminal import looks
 from midflight.interfaces.terminal.safe_text import visible
 from midflight.interfaces.tui.question_card import Card
 from midflight.interfaces.tui.run_screen import RunScreen, Session
+from midflight.interfaces.tui.theme import Tones
 from midflight.journal.phases import ENDS
 from midflight.journal.requests import ASIDE
 from midflight.journal.status import word_diff
@@ -25,7 +26,6 @@ from midflight.stores.protocol import Row
 from midflight.view import RunSheet, StepSheet, ThreadSheet, control_bar
 from midflight.view.amounts import money
 
-Tones = Mapping[str, str]
 STEPS_MAX: Final = 400  # of a longer run those around the current step; midflight show has all
 BEFORE: Final = 300  # of these, at most so many come before the current one
 LINES_MAX: Final = 200

@@ -13,7 +13,7 @@ from textual.worker import Worker
 from midflight.control.todos import TodoOffer
 from midflight.errors import MidflightError
 from midflight.interfaces.tui.bar_widget import Bar, Layer
-from midflight.interfaces.tui.theme import DARK, LIGHT, tones
+from midflight.interfaces.tui.theme import DARK, LIGHT, Tones, tones
 from midflight.journal.events import StepSettled
 from midflight.journal.record import Recorded
 from midflight.stores.protocol import PAGE, Delta, Query, Row
@@ -207,7 +207,7 @@ class RunScreen(App[None]):
         return self.query_one(Layer)
 
     @property
-    def tones(self) -> dict[str, str]:
+    def tones(self) -> Tones:
         """The colours of the present theme."""
         return tones(DARK if self.theme == DARK.name else LIGHT)
 
