@@ -24,7 +24,7 @@ from midflight.journal.record import Actor, Recorded
 from midflight.journal.threads.thread import Said
 from midflight.run import Run
 from midflight.stores.lookup import Journals
-from midflight.stores.protocol import Delta
+from midflight.stores.watch.hints import Delta
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from server.agui.agents import biller, order, plain

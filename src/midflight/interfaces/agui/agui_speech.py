@@ -19,7 +19,7 @@ from ag_ui.core import (
 
 from midflight.journal import events as e
 from midflight.journal.threads import thread as t
-from midflight.stores.protocol import Delta
+from midflight.stores.watch.hints import Delta
 
 
 def message_of(run: str, step: str, attempt: int) -> str:

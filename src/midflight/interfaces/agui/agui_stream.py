@@ -41,7 +41,8 @@ from midflight.journal.record import Recorded
 from midflight.journal.state import RunState, needs_driver
 from midflight.journal.threads.front import is_spoken_to
 from midflight.journal.threads.thread import FrontChanged, Said, ThreadState
-from midflight.stores.protocol import Delta, LiveWatch, Query
+from midflight.stores.protocol import LiveWatch, Query
+from midflight.stores.watch.hints import Delta
 from midflight.stores.watch.subscription import weight
 
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
@@ -227,26 +228,34 @@ class Story:
         self._changed |= before[1] != self._undriven[1]
 
     async def _earlier(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent]:
-        """Tell what a run did before it said something in the thread.
+        """Tell what comes before a record, and stands in another journal than that.
 
-        The thread and the run are two journals, and a watch may hear of the words first. A client
-        would then show calls that led to these words as calls that came after them.
+        The thread and the run are two journals, and a watch may hear of either first. A client
+        would then show calls that led to words as calls that came after them, or the end of a run
+        before the work that it has saved. A reload gives the same order: see ``_look_back``.
         """
-        if not isinstance(item, Recorded) or not isinstance(item.event, Said):
+        if not isinstance(item, Recorded):
             return []
-        run = item.event.run
-        if run not in self._runs:
-            return []
+        store, talk = self._control.store, self._talk
+        match item.event:
+            case Said(run=run) if run in self._runs:
+                read = await bounds.read_within(store, run, after=self._head(run))
+                found = [record for record in read if record.at < item.at]
+            case e.RunFinished() if talk is not None:
+                read = await bounds.read_within(store, talk.journal, after=talk.head)
+                found = [record for record in read if record.at <= item.at]
+            case _:
+                found = []
         told: list[BaseEvent] = []
-        for record in await bounds.read_within(self._control.store, run, after=self._head(run)):
-            if record.at <= item.at:
-                told += self._hear(record, news)
+        for record in found:
+            told += self._hear(record, news)
         return told
 
     def _hear(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent]:
         if isinstance(item, Delta):
             return self._narrator.hear_live(item)
-        if item.position <= self._head(item.journal):
+        talk = self._talk if item.journal == self._turn.thread else None
+        if item.position <= (self._head(item.journal) if talk is None else talk.head):
             return []  # it was read ahead of the watch
         self._fold(item)
         self._changed = True

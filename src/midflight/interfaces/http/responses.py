@@ -19,7 +19,8 @@ from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery
 from midflight.journal.threads.thread import ThreadState, Todo
 from midflight.stores.lookup import question_at
-from midflight.stores.protocol import Delta, Killing, Row, Store
+from midflight.stores.protocol import Killing, Row, Store
+from midflight.stores.watch.hints import Delta
 from midflight.view.data import Asked, RunView, UnreadMessage
 from midflight.view.run_fields import accounted, asked, unread, viewed
 

@@ -16,10 +16,11 @@ from midflight.interfaces.tui.bar_widget import Bar, Layer
 from midflight.interfaces.tui.theme import DARK, LIGHT, Tones, tones
 from midflight.journal.events import StepSettled
 from midflight.journal.record import Recorded
-from midflight.stores.protocol import PAGE, Delta, Query, Row
+from midflight.stores.protocol import PAGE, Query, Row
+from midflight.stores.watch.hints import Delta
 from midflight.tasks import owned_tasks
 from midflight.view import RunBook, RunSheet, ThreadBook, ThreadSheet
-from midflight.view.control_bar import Slot
+from midflight.view.data import Slot
 
 if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl

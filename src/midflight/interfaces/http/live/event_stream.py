@@ -17,7 +17,8 @@ from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.interfaces.http.access.quotas import Meter, Metrics
 from midflight.journal.record import Actor, Recorded
-from midflight.stores.protocol import Delta, LiveWatch
+from midflight.stores.protocol import LiveWatch
+from midflight.stores.watch.hints import Delta
 from midflight.tools.secret import clean_logger
 
 HEARTBEAT_S: Final = 15.0  # proxies end what is silent for 30 s or more

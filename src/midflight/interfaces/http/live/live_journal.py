@@ -15,7 +15,8 @@ from midflight.journal import events as e
 from midflight.journal.record import Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import RunState, needs_driver
-from midflight.stores.protocol import THREAD_PREFIX, Delta, LiveWatch, Query, Row
+from midflight.stores.protocol import THREAD_PREFIX, LiveWatch, Query, Row
+from midflight.stores.watch.hints import Delta
 from midflight.view import RunBook, Sheet, ThreadBook, patch
 
 

@@ -22,7 +22,7 @@ from midflight.interfaces.http.live.event_stream import ALIVE, RETRY_MS, EventSt
 from midflight.interfaces.http.live.live_index import Index
 from midflight.interfaces.http.live.live_journal import PACE_S, Live, Lives, RowNews, SwitchNews
 from midflight.journal.record import Actor
-from midflight.stores.protocol import Delta
+from midflight.stores.watch.hints import Delta
 from midflight.tasks import owned_tasks
 from midflight.view import Sheet
 

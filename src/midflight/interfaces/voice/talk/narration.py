@@ -18,7 +18,8 @@ from midflight.journal.record import Actor, Recorded
 from midflight.journal.threads import thread as t
 from midflight.journal.transition_table import TRIAGE
 from midflight.stores.lookup import thread_if_any
-from midflight.stores.protocol import Delta, LiveWatch, Query
+from midflight.stores.protocol import LiveWatch, Query
+from midflight.stores.watch.hints import Delta
 
 CANCEL: Final = "cancel?"
 SPOKEN: Final = frozenset({"text", "aside", CANCEL})
