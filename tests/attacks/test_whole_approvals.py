@@ -27,8 +27,8 @@ from midflight.interfaces.cli.acknowledgement import question_lines
 from midflight.interfaces.cli.run_display import Follower, Lines, Picture
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.tui.question_card import facts_shown
-from midflight.interfaces.voice.speech.utterance import Question
-from midflight.interfaces.voice.talk.spoken_answers import Fitting, agrees, is_read_out, spoken
+from midflight.interfaces.voice.speech.agenda import Question
+from midflight.interfaces.voice.spoken_answers import Fitting, agrees, is_read_out, spoken
 from midflight.journal.events import QuestionOpened
 from midflight.journal.state import RunState
 from midflight.runtime.steps import preconditions
