@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from kernel.journals import running
 from midflight.interfaces.agui.agui_state import open_interrupts
-from midflight.interfaces.chat.discord.discord_posts import TEXT_MAX, pieces, view_of
+from midflight.interfaces.chat.discord_posts import TEXT_MAX, pieces, view_of
 from midflight.interfaces.chat.run_posts import card
 from midflight.interfaces.chat.webhook import _shown as delivered
 from midflight.interfaces.cli.acknowledgement import question_lines
