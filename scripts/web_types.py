@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from midflight.interfaces.http import responses
-from midflight.interfaces.http.live import live_journal
+from midflight.interfaces.http import live_journal, responses
 from midflight.journal.event_types import EVENTS
 from midflight.journal.phases import Cause, Effect, Outcome, Phase, Role
 from midflight.journal.preview import Offer
