@@ -129,7 +129,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: an undo in the dark proves nothing",
-        "src/midflight/journal/effect_fold.py",
+        "src/midflight/journal/fold.py",
         "        effect.undone, effect.undo_why = None, WORKER_LOST\n",
         "        pass\n",
         ("tests/kernel/test_receipt.py::test_what_happened_late_may_have_happened_after_its_undo",),

@@ -7,7 +7,7 @@ which ``Control.applied`` waits for.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from midflight.agents import Agent
 from midflight.control import ack
 from midflight.control.ack import Ack
 from midflight.control.any_control import AnyControl, cursors_of
-from midflight.control.audit_trail import audited, floods_of_callers
+from midflight.control.audit_trail import Audited, floods_of_callers
 from midflight.control.messages import Messages
 from midflight.control.recorder import Recorder
 from midflight.control.run_verbs import Asides, Handler, KillSwitch, RunRequests
@@ -38,7 +38,7 @@ from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery, RunState
 from midflight.journal.threads import thread as t
 from midflight.stores.factory import open_store
-from midflight.stores.lookup import end_of, result_of
+from midflight.stores.lookup import end_of, ended, reached, result_of
 from midflight.stores.protocol import THREAD_PREFIX, LiveWatch, Row, Store, Watch
 
 LIBRARY: Final = Actor(by="library")
@@ -67,31 +67,35 @@ class Control(AnyControl):
     ) -> Any:
         """Do a verb in the name of its caller; it leaves one record, whatever becomes of it."""
         entry, who = VERBS[verb], by.get("who")
-
-        async def done() -> Any:
-            entry.check_options(by)
-            options: dict[str, Any] = {"who": self._actor(who)}
+        async with Audited(self, entry, target, who):
+            given = entry.checked(given, by)
+            if who is not None and not isinstance(who, Actor):  # a bare name has no role
+                raise InvalidRequest(
+                    f'who= must be an Actor, as in Actor("Ada"), not {who!r:.80}. Nothing was '
+                    "changed."
+                )
+            options: dict[str, Any] = {"who": who or self._who}
             if entry.key:
                 options["key"] = by.get("key", "")
             if entry.expect:
                 options["expect"] = by.get("expect")
-            return await self._handlers[verb](target, **entry.checked(given), **options)
-
-        return await audited(self, entry.said, target, who, done)
-
-    def _actor(self, who: Actor | None) -> Actor:
-        """Return the caller, or this control's own; refuse a bare name, which has no role."""
-        if who is not None and not isinstance(who, Actor):
-            raise InvalidRequest(
-                f'who= must be an Actor, as in Actor("Ada"), not {who!r:.80}. Nothing was changed.'
-            )
-        return who or self._who
+            return await self._handlers[verb](target, **given, **options)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────
 
     @override
     async def _with_drivers(self, rows: list[Row]) -> list[Row]:
         return await with_drivers(self.store, rows)
+
+    @override
+    async def ended(self, run: str) -> RunState:
+        """Wait for the end of a run, and return the run as it was then."""
+        return await ended(self.store, run)
+
+    @override
+    async def until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
+        """Wait until the run's state is as wanted."""
+        return await reached(self.store, run, ready)
 
     @override
     async def _returned(self, state: RunState) -> Any:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
 
+import anyio
+
 from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
-from midflight.journal.events import QuestionOpened, RunFinished
+from midflight.journal.events import Killed, QuestionOpened, RunFinished
 from midflight.journal.fold import advance, fold
 from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
 from midflight.journal.threads.thread import ThreadState
 from midflight.journal.transition_table import State
-from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
+from midflight.stores.protocol import PAGE, Query, Read, Row, Store, empty_state
 
 ON_QUESTION: Final = ("wait", "raise")
+ENDINGS: Final = frozenset({RunFinished, Killed})
+"""The events with which a run ends; of other journals there are none."""
 
 
 class Journals(Protocol):
@@ -104,7 +108,7 @@ async def result_of(blobs: Blobs, ended: RunFinished) -> bytes:
 
 
 async def without_person(
-    until: Callable[[str, Callable[[RunState], bool]], Awaitable[RunState]],
+    ended: Callable[[str], Awaitable[RunState]],
     journals: Journals,
     run: str,
     on_question: str,
@@ -117,7 +121,7 @@ async def without_person(
         words = " or ".join(repr(word) for word in ON_QUESTION)
         raise InvalidRequest(f"on_question= is {words}, not {on_question!r:.40}.")
     if on_question == "wait":
-        return await until(run, lambda s: not s.alive)
+        return await ended(run)
     while True:
         family = await _family(journals, run)
         if await _ended_or_grown(journals, run, family):
@@ -165,6 +169,69 @@ def _raise_if_asked(top: RunState, state: RunState) -> None:
     if top.alive and state.alive and state.questions:
         asked = next(iter(state.questions.values()))
         raise NeedsPerson(state.journal, asked.position, asked.message, asked.kind)
+
+
+async def reached(store: Store, run: str, ready: Callable[[RunState], bool]) -> RunState:
+    """Return the same as ``until`` for a store that is open here, at less cost.
+
+    The caller is woken only when the state is as wanted.
+    """
+    state = await run_state(store, run)
+
+    def take(record: Recorded) -> bool:
+        advance(state, record)
+        return ready(state)
+
+    if not ready(state):
+        await _until_taken(store, run, state.head, take)
+    return state
+
+
+async def ended(store: Store, run: str) -> RunState:
+    """Wait for the end of a run, and give the run as it was then; until then nothing is folded."""
+    state = await run_state(store, run)
+    if not state.alive:
+        return state
+    end = 0
+
+    def take(record: Recorded) -> bool:
+        nonlocal end
+        end = record.position if type(record.event) in ENDINGS else 0
+        return end > 0
+
+    await _until_taken(store, run, state.head, take)
+    while state.head < end:
+        fold(state, await store.read(run, state.head, min(PAGE, end - state.head)))
+    return state
+
+
+async def _until_taken(
+    store: Store, run: str, after: int, take: Callable[[Recorded], bool]
+) -> None:
+    """Give each record of a run after a position to ``take``, until it says that it has enough.
+
+    It is given them where they are published, which must not fail: an error is raised here.
+    """
+    news, enough, failure = anyio.Event(), False, None
+
+    def hear(records: Sequence[Recorded]) -> None:
+        nonlocal enough, failure
+        try:
+            enough = enough or any(map(take, records))
+        except Exception as error:  # noqa: BLE001 - raised below, where it is waited for
+            enough, failure = True, error
+        if enough:
+            news.set()
+
+    async with store.watch({run: after}) as watch:
+        watch.tap(hear, lambda: news.set())
+        while not enough:
+            news = anyio.Event()
+            await watch.catch_up()
+            if not enough:
+                await news.wait()
+    if failure is not None:
+        raise failure
 
 
 async def until(journals: Journals, run: str, ready: Callable[[RunState], bool]) -> RunState:
