@@ -82,7 +82,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one at an address where others were has Restate look anew",
-        "src/midflight/engines/restate/registration.py",
+        "src/midflight/engines/restate/placement.py",
         "    if service not in found:\n",
         "    if not found:\n",
         (
@@ -92,7 +92,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one whose code is not called any more says so",
-        "src/midflight/engines/restate/registration.py",
+        "src/midflight/engines/restate/placement.py",
         '        if where.rstrip("/") != uri.rstrip("/"):\n',
         "        if not where:\n",
         (
