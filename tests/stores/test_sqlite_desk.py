@@ -52,9 +52,6 @@ class Desk:
             self.announced.set()
             self.may_leave.wait(PATIENCE_S)
 
-    def deliver(self, job: Job) -> None:
-        self.delivered.append(job.result)
-
     async def does(
         self, work: Callable[[Transaction], str], light: Callable[[Transaction], bool] | None = None
     ) -> None:
@@ -70,7 +67,7 @@ class Desk:
                     turnstile,
                     explain=lambda error: explain(self.path, error),
                     announce=self.announce,
-                    deliver=self.deliver,
+                    deliver=self.delivered.append,
                     wait_max_s=PATIENCE_S,
                     busy_s=1.0,
                 )

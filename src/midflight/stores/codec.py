@@ -57,8 +57,12 @@ class Encoded(Struct, frozen=True, gc=False):
     blob: tuple[str, bytes] | None
 
 
-def encode(journal: str, event: Event) -> Encoded:
-    """Make a row of an event; large values become blobs, too large ones an error."""
+def encode(journal: str, event: Event, at_most: int | None = EVENT_MAX) -> Encoded:
+    """Make a row of an event; large values become blobs, too large ones an error.
+
+    An event that nobody could read again is refused: a caller's ``key=5`` would cost them their
+    journal.
+    """
     blob = None
     field = _LARGE_FIELDS.get(type(event))
     if field is not None and len(getattr(event, field)) > INLINE_MAX:
@@ -69,29 +73,6 @@ def encode(journal: str, event: Event) -> Encoded:
         blob = (digest, value)
         changes: dict[str, Any] = {field: Raw(b"null"), "blob": Blob(digest, len(value))}
         event = msgspec.structs.replace(event, **changes)
-    body = _body(journal, event, EVENT_MAX)
-    return Encoded(event, body, zlib.crc32(body), blob)
-
-
-def check_readable(journal: str, request: Request) -> None:
-    """Refuse what is not what it has to be, before anybody looks at it: text that is a number."""
-    _body(journal, request)
-    for name in _texts(type(request)):  # bytes and dates are written down as texts of another kind
-        if not isinstance(given := getattr(request, name), str):
-            told = TypeError(f"{name}= is {type(given).__name__} and no text")
-            raise _unreadable(journal, request, told)
-
-
-@cache
-def _texts(kind: type[Request]) -> tuple[str, ...]:
-    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is str)
-
-
-def _body(journal: str, event: Event, at_most: int | None = None) -> bytes:
-    """Encode an event, and refuse what nobody could read again.
-
-    A caller's ``key=5`` would cost them their journal.
-    """
     try:
         body = _encoder.encode(event)
     except UNWRITABLE as error:
@@ -102,7 +83,21 @@ def _body(journal: str, event: Event, at_most: int | None = None) -> bytes:
         _decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _unreadable(journal, event, error) from None
-    return body
+    return Encoded(event, body, zlib.crc32(body), blob)
+
+
+def check_readable(journal: str, request: Request) -> None:
+    """Refuse what is not what it has to be, before anybody looks at it: text that is a number."""
+    encode(journal, request, at_most=None)
+    for name in _texts(type(request)):  # bytes and dates are written down as texts of another kind
+        if not isinstance(given := getattr(request, name), str):
+            told = TypeError(f"{name}= is {type(given).__name__} and no text")
+            raise _unreadable(journal, request, told)
+
+
+@cache
+def _texts(kind: type[Request]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is str)
 
 
 def _unreadable(journal: str, event: Event, error: Exception) -> MidflightError:

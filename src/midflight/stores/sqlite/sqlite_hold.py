@@ -31,8 +31,7 @@ from typing import Final, NoReturn
 
 from midflight.errors import StoreBusy, StoreError, StoreReplaced, StoreUnavailable
 from midflight.store_files import Ident, ident
-from midflight.stores.sqlite.descriptors import share
-from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, ByteLock, Turnstile
+from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, ByteLock, Turnstile, share
 from midflight.stores.sqlite.sqlite_file import UNKNOWN, explain, is_disk_error, shown_mark
 
 SHARED: Final = (0x4000_0002, 510)  # SQLite: locked by connections that have the database open

@@ -36,7 +36,7 @@ LeaseGone = Callable[[str], bool]
 def submit(tx: Transaction, request: Submit, folded: Folded, lease_gone: LeaseGone) -> Committed:
     """See ``Store.submit``; for ``folded`` see ``Transaction.append``."""
     tx.adopt(folded)
-    if request.id in tx.staged:
+    if request.id in tx.staged.appends:
         tx.flush()
     if begins := tx.db.execute(SQL["find_request"], (request.id,)).fetchall():
         return Committed(tx.records(begins), repeated=True)

@@ -104,7 +104,7 @@ class Writer:
         *,
         explain: Callable[[sqlite3.Error], MidflightError],
         announce: Callable[[list[Job]], None],
-        deliver: Callable[[Job], None],
+        deliver: Callable[[object], None],
         wait_max_s: float,
         busy_s: float,
     ) -> None:
@@ -345,7 +345,7 @@ class Writer:
     def _hand_back(self, jobs: list[Job]) -> None:
         for job in jobs:
             if job.error is None:
-                self._deliver(job)  # all of them before anybody is answered
+                self._deliver(job.result)  # all of them before anybody is answered: a stop too
         for job in jobs:
             self._waiting.pop(id(job), None)
             if job.future.done():
