@@ -128,13 +128,24 @@ def decode(
     return Recorded(journal, position, at, event)
 
 
+def blob_missing(digest: str) -> CorruptEntry:
+    """Return the error for a large value that is not where its event says."""
+    missing = CorruptEntry("blobs", 0, f"there is no blob {digest}")
+    missing.args = (
+        f"the value {digest} is missing in the store: it was too large for its event and was kept "
+        "apart, in the blobs. Other values are not affected; restore the store from a backup. "
+        "Nothing was changed.",
+    )
+    return missing
+
+
 def decode_page(journal: str, after: int, rows: Iterable[tuple[Any, ...]]) -> list[Recorded]:
     """Read rows that follow a position. A row that is not there is as bad as one that is broken."""
     page = []
     for position, at, version, must_understand, checksum, body in rows:
         after += 1
         if position != after:
-            raise CorruptEntry(journal, after, "it is missing")
+            raise CorruptEntry(journal, after, "the entry is missing")
         page.append(decode(journal, position, at, version, bool(must_understand), checksum, body))
     return page
 

@@ -115,7 +115,7 @@ async def without_person(
     """
     if on_question not in ON_QUESTION:
         words = " or ".join(repr(word) for word in ON_QUESTION)
-        raise InvalidRequest(f"on_question= is {words}, not {on_question!r:.40}.")
+        raise InvalidRequest(f"on_question= must be {words}, not {on_question!r:.40}.")
     if on_question == "wait":
         return await until(run, lambda s: not s.alive)
     while True:

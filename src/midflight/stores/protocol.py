@@ -44,13 +44,14 @@ def empty_state(journal: str) -> State:
 
 def closed() -> StoreUnavailable:
     """Return the refusal of a store that was closed."""
-    return StoreUnavailable("the store is closed. Nothing was appended.")
+    return StoreUnavailable("the store is closed: open it again to use it. Nothing was appended.")
 
 
 def name_taken(driver: str) -> InvalidRequest:
     """Return the refusal of a driver whose name another living one has."""
     return InvalidRequest(
-        f"another living driver is called {driver}: choose another name. Nothing was changed."
+        f"another living driver is called {driver}, here or in another process: end it, or choose "
+        "another name. Nothing was changed."
     )
 
 

@@ -287,7 +287,8 @@ class Pool:
     async def _run(self, link: Link, errand: _Errand) -> None:
         if errand.answer.done() or errand.given_up_at < anyio.current_time():
             late = f"{self._server.where}: all connections of this process were busy"
-            errand.fail(_given_up(StoreBusy(f"{late} for {PATIENCE_S:g} s."), errand.doubt))
+            busy = StoreBusy(f"{late} for {PATIENCE_S:g} s: try again.")
+            errand.fail(_given_up(busy, errand.doubt))
             return
         try:
             result = await persist(

@@ -109,7 +109,7 @@ class Locked:
         await catch_up(connection.fetch, behind)
         for state in behind:
             if state.head != heads[state.journal]:
-                raise CorruptEntry(state.journal, state.head + 1, "it is missing")
+                raise CorruptEntry(state.journal, state.head + 1, "the entry is missing")
             if state.journal in self._turn.journals:
                 self._states.put(state)
 

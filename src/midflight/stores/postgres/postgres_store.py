@@ -15,13 +15,13 @@ import msgspec
 
 from midflight.audit.audit_record import Deed, deed
 from midflight.audit.chain import Head, Link
-from midflight.errors import CorruptEntry, JournalNotFound, StoreError, StoreReadOnly
+from midflight.errors import JournalNotFound, StoreError, StoreReadOnly
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.journal.events import Killed
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator
 from midflight.journal.transition_table import State
-from midflight.stores.codec import decode
+from midflight.stores.codec import blob_missing, decode
 from midflight.stores.commit import of_purge, of_release
 from midflight.stores.lookup import folded
 from midflight.stores.postgres.appender import Appender
@@ -172,7 +172,7 @@ class PostgresStore:
         """See ``Store.blob``."""
         found = await self._pool.fetch(SQL["blob"], digest, answer_s=LONG_S)
         if not found:
-            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+            raise blob_missing(digest)
         return bytes(found[0]["body"])
 
     async def now(self) -> float:

@@ -290,7 +290,7 @@ class Writer:
         while self._queue and len(batch) < BATCH_JOBS and size < BATCH_BYTES:
             job = self._queue.popleft()
             if job.given_up_at < now:
-                late = f"{self._server.where} did not answer for {PATIENCE_S:g} s"
+                late = f"{self._server.where} did not answer for {PATIENCE_S:g} s: try again"
                 self._settle(job, error=StoreUnavailable(f"{late}. Nothing was changed."))
                 continue
             batch.append(job)

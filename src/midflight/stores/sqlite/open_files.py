@@ -71,7 +71,8 @@ class OpenFiles:
             )
         if path.is_dir():
             raise StoreUnavailable(
-                f"{path} is a folder: name a file in it, as {path / 'midflight.db'}."
+                f"{path} is a folder: name a file in it, such as {path / 'midflight.db'}. Nothing "
+                "was changed."
             )
         create(path)
         beside = path.with_name(path.name + ".d")
@@ -161,7 +162,9 @@ def resolved(path: str | Path) -> Path:
     try:
         return Path(path).resolve()
     except (OSError, RuntimeError) as error:  # links that lead in a circle
-        raise StoreUnavailable(f"the path {path} cannot be resolved to a file: {error}.") from error
+        raise StoreUnavailable(
+            f"the path {path} does not lead to a file ({error}): correct it. Nothing was changed."
+        ) from error
 
 
 def _select(db: sqlite3.Cursor, name: str, arguments: Any) -> list[Any]:

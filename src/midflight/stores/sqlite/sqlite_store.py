@@ -20,12 +20,13 @@ import msgspec
 
 from midflight.audit.audit_record import Deed, deed
 from midflight.audit.chain import Head, Link
-from midflight.errors import CorruptEntry, JournalNotFound, StoreError, StoreReplaced
+from midflight.errors import JournalNotFound, StoreError, StoreReplaced
 from midflight.inputs import Clock, Ids, new_id, steady, wall_clock
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
+from midflight.stores.codec import blob_missing
 from midflight.stores.lookup import folded
 from midflight.stores.protocol import (
     PAGE,
@@ -39,7 +40,6 @@ from midflight.stores.protocol import (
     Submit,
 )
 from midflight.stores.sqlite.open_files import OpenFiles, SqliteReader, open_files, resolved
-from midflight.stores.sqlite.sqlite_file import explain
 from midflight.stores.sqlite.sqlite_lease import FileLease
 from midflight.stores.sqlite.sqlite_ledger import kill, purge, release, submit
 from midflight.stores.sqlite.sqlite_news import News
@@ -93,7 +93,7 @@ class SqliteStore:
         self._writer = Writer(
             Transaction(files.writing, clock, files.hold),
             files.turnstile,
-            explain=lambda error: explain(files.path, error),
+            files.path,
             announce=files.letters.announce,
             deliver=hub.deliver,
             wait_max_s=files.wait_max_s,
@@ -316,7 +316,7 @@ class SqliteStore:
         """See ``Store.blob``."""
         found = await self._reader.select("read_blob", (digest,))
         if not found:
-            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+            raise blob_missing(digest)
         return bytes(found[0][0])
 
     async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:
