@@ -222,9 +222,9 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: a repeated request is recognised",
-        STORES + "sqlite/sqlite_ledger.py",
-        '    if begins := tx.db.execute(SQL["find_request"], (request.id,)).fetchall():',
-        "    if begins := []:",
+        STORES + "sqlite/transaction.py",
+        '        if begins := self.db.execute(SQL["find_request"], (request.id,)).fetchall():',
+        "        if begins := []:",
         ("tests/stores/test_contract_repeats.py",),
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
 
@@ -16,6 +16,16 @@ from midflight.journal.transition_table import State
 from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
 
 ON_QUESTION: Final = ("wait", "raise")
+
+
+class Watching(Protocol):
+    """The part of a watch that a store and a server have in common."""
+
+    def __aiter__(self) -> AsyncIterator[Recorded]:
+        """Yield for as long as the watch is open."""
+
+    async def until(self, done: Callable[[Recorded], bool]) -> None:
+        """See ``Watch.until``."""
 
 
 class Journals(Protocol):
@@ -36,9 +46,7 @@ class Journals(Protocol):
     async def now(self) -> float:
         """The store's clock."""
 
-    def watch(
-        self, cursors: Mapping[str, int]
-    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
+    def watch(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[Watching]:
         """Events after the given positions, then live ones."""
 
 
@@ -172,9 +180,11 @@ async def until(journals: Journals, run: str, ready: Callable[[RunState], bool])
     state = await run_state(journals, run)
     if ready(state):
         return state
+
+    def is_ready(record: Recorded) -> bool:
+        advance(state, record)
+        return ready(state)
+
     async with journals.watch({run: state.head}) as news:
-        async for record in news:
-            advance(state, record)
-            if ready(state):
-                break
+        await news.until(is_ready)
     return state

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -186,11 +186,11 @@ class SqliteReader:
         while await self.in_reader(partial(fold_page, self._db, state)):
             pass
 
-    async def select(self, name: str, arguments: Any) -> list[Any]:
+    def select(self, name: str, arguments: Any) -> Awaitable[list[Any]]:
         """Read the rows that a statement finds."""
-        return await self.look(_select, name, arguments)
+        return self.look(_select, name, arguments)
 
-    async def look(self, work: Callable[[sqlite3.Cursor, *About], T], *about: *About) -> T:
+    def look(self, work: Callable[[sqlite3.Cursor, *About], T], *about: *About) -> Awaitable[T]:
         """Read in the reader's thread, and once more if what was read is damaged.
 
         A program in this process that opens and closes the store's files takes SQLite's locks away.
@@ -206,7 +206,7 @@ class SqliteReader:
                     return work(self._db, *about)
                 raise
 
-        return await self.in_reader(looking)
+        return self.in_reader(looking)
 
     def check_open(self) -> None:
         """Raise if the store was closed."""

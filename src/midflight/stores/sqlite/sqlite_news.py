@@ -38,9 +38,10 @@ _decoder: Final = msgspec.json.Decoder(dict[str, int])
 
 
 class Done(Protocol):
-    """A job of the writer that is on the disk."""
+    """A job of the writer that is over; without an error it is on the disk."""
 
     result: Any
+    error: BaseException | None
 
 
 class Nudges:
@@ -160,13 +161,14 @@ class Letters:
         moved: dict[str, int] = {}
         wanting: dict[str, int] = {}
         for job in jobs:
-            if isinstance(job.result, Committed):
-                for record in job.result.records:
+            done = None if job.error is not None else job.result
+            if isinstance(done, Committed):
+                for record in done.records:
                     moved[record.journal] = record.position
                     if type(record.event) not in BULK:
                         wanting[record.journal] = record.position
-            elif isinstance(job.result, Killing):
-                moved.update(dict.fromkeys([*job.result.killed, *job.result.revoked], LAST))
+            elif isinstance(done, Killing):
+                moved.update(dict.fromkeys([*done.killed, *done.revoked], LAST))
         if moved:
             self.nudges.send(moved)
         if wanting:

@@ -41,7 +41,7 @@ from midflight.stores.protocol import (
 )
 from midflight.stores.sqlite.open_files import OpenFiles, SqliteReader, open_files, resolved
 from midflight.stores.sqlite.sqlite_lease import FileLease
-from midflight.stores.sqlite.sqlite_ledger import kill, purge, release, submit
+from midflight.stores.sqlite.sqlite_ledger import kill, purge, release
 from midflight.stores.sqlite.sqlite_news import News
 from midflight.stores.sqlite.sqlite_writer import Writer
 from midflight.stores.sqlite.transaction import (
@@ -168,7 +168,7 @@ class SqliteStore:
 
     async def submit(self, request: Submit) -> Committed:
         """See ``Store.submit``."""
-        work = partial(submit, lease_gone=self._files.leases.gone)
+        work = partial(Transaction.submit, lease_gone=self._files.leases.gone)
         try:
             return await self._writer.do(work, request, NOTHING_FOLDED)
         except Unfolded as found:

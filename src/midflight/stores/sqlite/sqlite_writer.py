@@ -194,7 +194,7 @@ class Writer:
                 return False  # the thread has the patience that a busy file needs
             job.taken = True
             self._hand_back([job])
-            self._announce([job] if job.error is None else [])
+            self._announce([job])
             return True
         finally:
             self._desk.release()
@@ -260,15 +260,18 @@ class Writer:
         while not last and (jobs := self._queue.get()) is not None:
             with self._desk:
                 last, batch = self._write(jobs)
-                self._announce([job for job in batch if job.error is None])
+                self._announce(batch)
             del jobs, batch  # or the callers of the last batch are kept until the next one
 
     def _write(self, first: list[Job]) -> tuple[bool, list[Job]]:
         try:
-            with self._turnstile.passed():
+            self._turnstile.enter(wait=True)
+            try:
                 last, batch = self._take(first)
                 self._commit(batch)
                 self._back_to_loop(batch)  # first of all: somebody waits for it
+            finally:
+                self._turnstile.leave()
         except OSError as error:
             last, batch = self._take(first)
             for job in batch:

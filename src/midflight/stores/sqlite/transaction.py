@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -22,11 +22,21 @@ from midflight.errors import JournalConflict
 from midflight.inputs import Clock
 from midflight.journal.fold import BULK, advance
 from midflight.journal.record import Recorded
+from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
 from midflight.journal.transition_table import State
 from midflight.stores.codec import INLINE_MAX, decode_page
-from midflight.stores.commit import plan, summary
-from midflight.stores.protocol import PAGE, STORED, Append, Committed, Row, empty_state
+from midflight.stores.commit import draft_widening, of_request, plan, summary
+from midflight.stores.protocol import (
+    PAGE,
+    STORED,
+    Append,
+    Committed,
+    Row,
+    Submit,
+    View,
+    empty_state,
+)
 from midflight.stores.queries import named
 
 SOON_FOLDED: Final = 200  # events: about half a millisecond
@@ -190,6 +200,37 @@ class Transaction:
             if all(self._append_at(*place) == (decision.id,) for place in begins):
                 return Committed(self.records(begins), repeated=True)
             raise
+
+    def submit(
+        self, request: Submit, folded: Folded, lease_gone: Callable[[str], bool]
+    ) -> Committed:
+        """See ``Store.submit``; for ``folded`` see ``append``."""
+        if folded:
+            self.adopt(folded)
+        if request.id in self.staged.appends:
+            self.flush()
+        if begins := self.db.execute(SQL["find_request"], (request.id,)).fetchall():
+            return Committed(self.records(begins), repeated=True)
+
+        def view_of(journals: Iterable[str]) -> View:
+            if folded is not None:
+                self.check_soon_folded(journals)
+            return View(
+                dict(zip(journals, map(self.state, journals), strict=True)),
+                tuple(s for s in self.switches() if s.scope in request.scopes),
+                frozenset(filter(lease_gone, request.leases)),
+                self.now,
+            )
+
+        decision, note, view = draft_widening(request, view_of)
+        records = self.stage(decision, view.states, requested=True)
+        if records and request.audit is not None:
+            self.stage_audit(of_request(request.audit, records))
+        return Committed(records, note)
+
+    def switches(self) -> list[Switch]:
+        """Return the switches that are on."""
+        return [Switch(*row) for row in self.db.execute(SQL["switches"])]
 
     def is_light(self, decision: Append, _folded: Folded) -> bool:
         """Return whether it is written in a moment: nothing is read first, no blob is written."""
