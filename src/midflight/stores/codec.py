@@ -1,4 +1,6 @@
-"""Turns events into stored rows and back. Accepts newer events, and refuses broken rows.
+"""The stored form of a journal: turns events into rows and back, and reads the stores' SQL.
+
+Newer events are accepted, and broken rows refused.
 
 A row is the event as JSON that any SQL tool can show, its version, whether a reader must
 understand it, and a checksum: a flipped bit inside a string would still be good JSON.
@@ -6,10 +8,12 @@ understand it, and a checksum: a flipped bit inside a string would still be good
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b
+from importlib import resources
 from typing import Any, Final, Union
 
 import msgspec
@@ -166,3 +170,19 @@ def _unknown(
     if known is not None and version <= known.VERSION:
         raise CorruptEntry(journal, position, f"{name} does not have its fields: {error}") from None
     return Unknown(name, version, must_understand, bytes(body))
+
+
+# ── SQL, which lies in files: each statement has a name and a sentence ───────────────────────────
+
+_NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+def script(path: str) -> str:
+    """Read a whole file of this package: a schema or a migration."""
+    return (resources.files("midflight.stores") / path).read_text(encoding="utf-8")
+
+
+def named(path: str) -> dict[str, str]:
+    """Read the statements of a file, by their names."""
+    _, *parts = _NAME.split(script(path))
+    return dict(zip(parts[::2], (body.strip() for body in parts[1::2]), strict=True))

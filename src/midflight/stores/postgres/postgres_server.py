@@ -20,8 +20,8 @@ from midflight.errors import (
 )
 from midflight.inputs import Clock
 from midflight.stores.address import named, unreadable
-from midflight.stores.queries import named as statements
-from midflight.stores.queries import script
+from midflight.stores.codec import named as statements
+from midflight.stores.codec import script
 
 try:
     import asyncpg

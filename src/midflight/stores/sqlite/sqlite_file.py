@@ -21,7 +21,7 @@ from midflight.errors import (
     StoreUnavailable,
     StoreVersion,
 )
-from midflight.stores.queries import script
+from midflight.stores.codec import script
 from midflight.stores.sqlite.locks import Turnstile
 
 MIGRATIONS: Final = (script("sqlite/sql/sqlite_001.sql"), script("sqlite/sql/sqlite_002.sql"))

@@ -25,7 +25,7 @@ from midflight.journal.record import Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
 from midflight.journal.transition_table import State
-from midflight.stores.codec import INLINE_MAX, decode_page
+from midflight.stores.codec import INLINE_MAX, decode_page, named
 from midflight.stores.commit import draft_widening, of_request, plan, summary
 from midflight.stores.protocol import (
     PAGE,
@@ -37,7 +37,6 @@ from midflight.stores.protocol import (
     View,
     empty_state,
 )
-from midflight.stores.queries import named
 
 SOON_FOLDED: Final = 200  # events: about half a millisecond
 STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded again when needed
