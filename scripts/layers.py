@@ -237,8 +237,8 @@ MUTANTS = (
     Mutant(
         "SQLite: nudges",
         STORES + "sqlite/sqlite_news.py",
-        "            if self._peers:",
-        "            if False:",
+        "        if self._peers:",
+        "        if False:",
         ("tests/stores/test_sqlite_processes.py",),
     ),
     Mutant(

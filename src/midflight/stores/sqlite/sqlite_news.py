@@ -86,13 +86,15 @@ class Nudges:
 
     def send(self, heads: Mapping[str, int]) -> None:
         """Tell every other process, if there are any. Only a hint: it may fail."""
-        with suppress(OSError):
+        try:
             changed_at = os.stat(self._folder).st_mtime_ns
             if changed_at != self._peers_at:
                 self._peers = [name for name in os.listdir(self._folder) if name != self._name]
                 self._peers_at = changed_at
-            if self._peers:
-                self._send(heads)
+        except OSError:
+            return  # a folder that is gone has no boxes
+        if self._peers:
+            self._send(heads)
 
     def _send(self, heads: Mapping[str, int]) -> None:
         letter = self._letter(heads)
