@@ -26,8 +26,7 @@ from msgspec import Struct
 
 from midflight.errors import InvalidRequest, MidflightError, to_install
 from midflight.kit.adapters import stage, tools
-from midflight.kit.ledger import Ledger
-from midflight.kit.provider import Provider
+from midflight.kit.witnesses import Ledger, Provider
 
 START_S: Final = 60.0  # a big library on a busy machine
 VERB_S: Final = 60.0
@@ -214,9 +213,9 @@ KINDS: Final = {
         Kind("openai-agents", "on_openai_agents", (), "openai-agents"),
         Kind("pydantic-ai", "on_pydantic_ai", (), "pydantic-ai"),
         Kind("bare-asyncio", "on_asyncio"),
-        Kind("broken", "on_broken"),
-        Kind("forgetful", "on_forgetful"),
-        Kind("idle", "on_idle"),
+        Kind("broken", "foils", ("broken",)),
+        Kind("forgetful", "foils", ("forgetful",)),
+        Kind("idle", "foils", ("idle",)),
     )
 }
 OWN: Final = ("midflight-immediate", "midflight-boundary", "bare-asyncio")

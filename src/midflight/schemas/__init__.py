@@ -1,7 +1,7 @@
 """JSON Schemas of questions and tools: checked when asked, applied when answered.
 
 A schema can come from a stranger. ``schema_rules`` says what it may contain, ``evaluation`` bounds
-the work that it causes, ``sandbox`` matches its patterns in a process that can be ended.
+the work that it causes, and matches its patterns in a process that can be ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from midflight.plain import NotPlain, check
 from midflight.schemas.evaluation import WORK_ASIDE_MAX as WORK_ASIDE_MAX
 from midflight.schemas.evaluation import WORK_MAX as WORK_MAX
 from midflight.schemas.evaluation import TooMuchWork as TooMuchWork
-from midflight.schemas.evaluation import first_misfit
+from midflight.schemas.evaluation import first_misfit, misfit_apart
 from midflight.schemas.schema_rules import check_rules, has_patterns
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ async def check_answer(payload: Any, schema: Any) -> None:
         ) from None
     where, why = (error.json_path, error.message) if error is not None else ("", "")
     if error is None and has_patterns(schema):
-        from midflight.schemas.sandbox import misfit_apart
-
         found = await misfit_apart(payload, schema)
         where, why = (found.where, found.why) if found is not None else ("", "")
     if where:

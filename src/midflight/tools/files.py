@@ -30,9 +30,9 @@ from midflight.tools.declaration import (
     Unclear,
     tool,
 )
-from midflight.tools.folders.file_reader import Reading
-from midflight.tools.folders.file_replacement import Kept, Replacer
-from midflight.tools.folders.folder import Content, Folder, refuse, version_of
+from midflight.tools.file_reader import Reading
+from midflight.tools.file_replacement import Kept, Replacer
+from midflight.tools.folder import Content, Folder, refuse, version_of
 from midflight.tools.options import EffectRecord
 
 FILE_BYTES_MAX: Final = 10_000_000
