@@ -234,7 +234,7 @@ def adapter_of_ones_own(file: str, python: str = "") -> Kind:
     path = Path(file).absolute()
     wanted = [path, Path(python)] if os.sep in python else [path]
     for missing in (each for each in wanted if not each.is_file()):
-        raise InvalidRequest(f"{missing} is not there. Nothing was run.")
+        raise InvalidRequest(f"there is no file {missing}. Nothing was run.")
     if path.stem in KINDS:
         raise InvalidRequest(
             f"{path.stem} is a runtime that the kit knows: give the file of your adapter another "

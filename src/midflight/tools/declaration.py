@@ -207,7 +207,9 @@ def register(made: Tool[P, T]) -> Tool[P, T]:
     """
     before = REGISTRY.get(made.name)
     if before is not None and _who(before.function) != _who(made.function):
-        raise InvalidTool(made.name, "another tool has this name; give one of them name=")
+        raise InvalidTool(
+            made.name, "another tool has this name; give one of the two another one with name="
+        )
     REGISTRY[made.name] = made
     force_setattr(made, "reusable", True)
     return made
@@ -315,7 +317,7 @@ def _validate(declared: Tool) -> None:
             declared.max_age or 0, declared.key_ttl, declared.stall, declared.retry.first_after
         )
         < 0,
-        "settles_within= and stops_within= must not be negative, and must end": not all(
+        "settles_within= and stops_within= must be zero or more, and finite": not all(
             0 <= seconds < math.inf for seconds in (declared.settles_within, declared.stops_within)
         ),
         "Approval(within=…) must be more than zero": declared.approval is not None
@@ -337,9 +339,13 @@ def _unknown_fields(declared: Tool) -> str:
     try:
         fields = [field for _, field, _, _ in string.Formatter().parse(declared.describe)]
     except ValueError as error:
-        return f"describe= is no template: {error}"
+        return f"describe= is not a valid template: {error}"
     parameters = inspect.signature(declared.function).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     names = (field.partition(".")[0].partition("[")[0] for field in fields if field is not None)
     unknown = [name for name in names if name not in parameters and not takes_any]
-    return f"describe= names {unknown[0]!r}, which is no argument of it" if unknown else ""
+    return (
+        f"describe= names {unknown[0]!r}, which is not an argument of the function"
+        if unknown
+        else ""
+    )

@@ -38,7 +38,7 @@ from midflight.tools.options import EffectRecord
 FILE_BYTES_MAX: Final = 10_000_000
 WRITE_BYTES_MAX: Final = 500_000  # arguments are in the journal
 
-LOST: Final = "what was in {} before is not kept any more. It was not touched."
+LOST: Final = "the earlier content of {} is not kept any more. The file was not changed."
 Takes = tuple[str, ...]
 """The names of a tool's parameters: arguments may have been given by position."""
 

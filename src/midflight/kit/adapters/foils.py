@@ -97,8 +97,8 @@ class OnForgetful(OnAsyncio):
 
     @override
     async def pause(self, run: str) -> None:
-        self.tasks.running[run].cancel()
-        await self.tasks.over(run)
+        self.tasks[run].cancel()
+        await self.over(run)
 
     @override
     async def resume(self, run: str) -> None:
@@ -114,7 +114,7 @@ class OnForgetful(OnAsyncio):
             raise BufferError("no message is taken while it works")
         brief = self.messages[run][0]["content"]
         await self.start(f"{run}.x", text)
-        await self.tasks.over(f"{run}.x")
+        await self.over(f"{run}.x")
         await self.start(run, brief)
 
     @override

@@ -315,7 +315,9 @@ def _place(function: Callable[..., Any]) -> tuple[str, str]:
     if not isinstance(module, str) or not isinstance(name, str):
         raise CallRefused(title, "it has no name to import it by; define it with def in a module")
     if "<" in name:
-        raise CallRefused(title, "it is a lambda or a local function; move it to its module")
+        raise CallRefused(
+            title, "it is a lambda or a local function; define it at the top level of a module"
+        )
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
