@@ -25,7 +25,7 @@ from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import Recorded, Usage
 from midflight.journal.state import RunState
 from midflight.stores.protocol import RUN_PREFIX
-from midflight.stores.watch.movements import Movements
+from midflight.stores.watch.hints import Movements
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 

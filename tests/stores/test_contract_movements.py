@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from midflight.stores.protocol import Query, Store
-from midflight.stores.watch.movements import Movements
+from midflight.stores.watch.hints import Movements
 from stores.backends import DURABLE, Open
 from stores.runs import OLGA, open_thread, pause, running, say, start
 

@@ -244,7 +244,7 @@ async def test_who_taps_a_watch_hears_at_once_in_order_and_of_nothing_twice(stor
 
     async with watching(store, {RUN: 1}) as watcher:
         assert positions(await watcher.take(2)) == [2, 3]
-        watcher.watch.tap(lambda record: heard.append(record.position))
+        watcher.watch.tap(lambda records: heard.extend(positions(records)))
         await driver.decides(e.PlanSet(epoch=1, steps=("a",)))
         done = await pause(store)
 
@@ -260,7 +260,7 @@ async def test_what_still_waits_to_be_taken_is_not_overtaken_by_a_tap(store: Sto
     async with watching(store, {RUN: 2}) as watcher:
         await watcher.take(1)
         await driver.decides(e.PlanSet(epoch=1, steps=("a",)))
-        watcher.watch.tap(lambda record: heard.append(record.position))
+        watcher.watch.tap(lambda records: heard.extend(positions(records)))
         await pause(store)
 
         assert heard == []

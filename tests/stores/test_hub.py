@@ -10,10 +10,10 @@ import pytest
 
 from midflight.journal import events as e
 from midflight.journal.record import Recorded
-from midflight.stores.protocol import PAGE, Began, Delta
+from midflight.stores.protocol import PAGE
+from midflight.stores.watch.hints import Began, Delta, LiveCall
 from midflight.stores.watch.hub import Hub
 from midflight.stores.watch.subscription import BACKLOG_MAX
-from midflight.stores.watch.voices import LiveCall
 from stores.runs import RUN, positions
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +96,7 @@ async def test_who_has_tapped_hears_what_comes_next_at_once_also_while_a_page_is
             async for record in subscription:
                 heard.append(record)
 
-        subscription.tap(heard.append)
+        subscription.tap(heard.extend)
         tasks.start_soon(listen)
         await store.asked.wait()
         store.append()

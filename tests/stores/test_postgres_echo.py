@@ -13,8 +13,8 @@ import pytest
 from msgspec import Raw
 
 from midflight.stores.postgres import PostgresStore, echo, postgres_news
-from midflight.stores.protocol import Began, Delta, LiveWatch
-from midflight.stores.watch.voices import LiveCall, Voice
+from midflight.stores.protocol import LiveWatch
+from midflight.stores.watch.hints import Began, Delta, LiveCall, Voice
 from stores.runs import RUN, running
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]

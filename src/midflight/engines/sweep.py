@@ -21,7 +21,7 @@ from midflight.journal.requests import scopes
 from midflight.runtime.host import Ensure
 from midflight.runtime.threads.succession import look_after
 from midflight.stores.protocol import PAGE, RUN_PREFIX, Row, Store
-from midflight.stores.watch.movements import ANY, Movements
+from midflight.stores.watch.hints import ANY, Movements
 
 SWEEP_S: Final = 2.0
 LOOK_S: Final = 30.0  # a thread in which nothing changes is looked at so often at least

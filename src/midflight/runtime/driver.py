@@ -7,7 +7,7 @@ journal, so the pilot decides on one state and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -150,12 +150,13 @@ class Driver:
         finally:
             self._catching_up = False
 
-    def _take_in(self, record: Recorded) -> None:
+    def _take_in(self, records: Sequence[Recorded]) -> None:
         session = self._session
-        if record.journal == session.journal.run:
-            session.journal.absorb([record])
-        elif isinstance(record.event, e.RunFinished | e.Killed):
-            session.tasks.begin(children.settle, session, record.journal)
+        session.journal.absorb(records)
+        for record in records:
+            is_end = isinstance(record.event, e.RunFinished | e.Killed)
+            if is_end and record.journal != session.journal.run:
+                session.tasks.begin(children.settle, session, record.journal)
 
     def _hear(self, record: Recorded) -> None:
         """React at once to the few events that cannot wait for the pilot's turn."""

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from midflight.inputs import Clock
 from midflight.journal.record import Recorded
-from midflight.stores.journal_clock import ClockStep, JournalClock
-from midflight.stores.protocol import Row
+from midflight.stores.protocol import ClockStep, JournalClock, Row
 
 STEP_MIN_S: Final = 0.1  # less than that is the slow correction of a clock, or a busy machine
 READ_S: Final = 0.01  # the two clocks were read at the same time

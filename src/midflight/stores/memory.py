@@ -33,12 +33,12 @@ from midflight.stores.commit import (
     plan,
     summary,
 )
-from midflight.stores.journal_clock import JournalClock
 from midflight.stores.lookup import folded
 from midflight.stores.protocol import (
     PAGE,
     Append,
     Committed,
+    JournalClock,
     Killing,
     Purged,
     Query,
@@ -50,8 +50,8 @@ from midflight.stores.protocol import (
     empty_state,
     name_taken,
 )
+from midflight.stores.watch.hints import Movements, no_movements
 from midflight.stores.watch.hub import Hub
-from midflight.stores.watch.movements import Movements, no_movements
 
 
 class MemoryLease:

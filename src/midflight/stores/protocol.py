@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -27,9 +28,7 @@ from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
 from midflight.journal.threads.thread import ThreadState
 from midflight.journal.transition_table import State
-from midflight.stores.journal_clock import JournalClock
-from midflight.stores.watch.movements import Movements
-from midflight.stores.watch.voices import LiveCall, Voices
+from midflight.stores.watch.hints import Delta, Movements, Voices
 
 PAGE: Final = 500
 """Events read at a time: a page decodes in about a millisecond, so no loop stalls for long."""
@@ -66,8 +65,7 @@ class Entry(Struct, frozen=True, gc=False):
 class Append(Struct, frozen=True, gc=False):
     """A decision over one or several journals: all of it or nothing.
 
-    ``id`` is stored with it. An append whose answer was lost is repeated under the same id, and a
-    known id changes nothing.
+    An append whose answer was lost is repeated under its ``id``: a known id changes nothing.
     """
 
     id: str
@@ -189,23 +187,46 @@ class Query(Struct, frozen=True):
 
         The case of the letters A to Z does not count, in every store alike.
         """
-        return [ascii_lower(word) for word in self.search.split()]
-
-
-ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+        return ascii_lower(self.search).split()
 
 
 def ascii_lower(text: str) -> str:
     """Small letters for A to Z, as every database understands it."""
-    return text.translate(ASCII_LOWER)
+    return text.translate(str.maketrans(ascii_uppercase, ascii_lowercase))
 
 
 class Purged(Struct, frozen=True):
-    """The numbers of journals and blobs that a purge has removed."""
+    """The numbers of what a purge has removed."""
 
     runs: int
     threads: int
     blobs: int
+
+
+class ClockStep(Struct, frozen=True):
+    """The store's clock was set by so many ``seconds`` while a journal waited for a time.
+
+    The journal ended at ``head`` then, and its next deadline was ``due_at``; None if that deadline
+    came on record after the clock was set.
+    """
+
+    head: int
+    due_at: float | None
+    seconds: float
+
+
+class JournalClock(Struct, frozen=True):
+    """The store's clock: its time ``now``, and how it was set while a journal waited.
+
+    Without ``now`` nobody here knows it better than the last event of the journal does.
+    """
+
+    now: float | None = None
+    steps: tuple[ClockStep, ...] = ()
+
+    def moved(self, position: int) -> float:
+        """Return by how much the clock was set since an event came on record."""
+        return sum(step.seconds for step in self.steps if position <= step.head)
 
 
 class Lease(Protocol):
@@ -237,6 +258,9 @@ class Read(Protocol):
         """See ``Store.read``."""
 
 
+Hear = Callable[[Sequence[Recorded]], None]
+
+
 class Watch(Protocol):
     """Events of some journals from given positions on, in order, without a gap."""
 
@@ -249,9 +273,7 @@ class Watch(Protocol):
     def ready(self) -> list[Recorded]:
         """Return records that are here already, without waiting; they are not yielded again."""
 
-    def tap(
-        self, hear: Callable[[Recorded], None], behind: Callable[[], None] | None = None
-    ) -> None:
+    def tap(self, hear: Hear, behind: Callable[[], None] | None = None) -> None:
         """From now on what is published here goes to ``hear`` at once, and is not yielded.
 
         Only where nothing older waits to be yielded, so the order is kept. ``hear`` must not raise.
@@ -261,22 +283,6 @@ class Watch(Protocol):
 
     async def catch_up(self) -> None:
         """Give missing records from the store to the ``hear`` of ``tap``, until none is missing."""
-
-
-class Delta(Struct, frozen=True, gc=False):
-    """A piece of what a step is saying now, not on record yet: ``text = text[:offset] + piece``."""
-
-    journal: str
-    step: str
-    attempt: int
-    offset: int
-    text: str
-
-
-class Began(Delta, frozen=True, gc=False):
-    """A read has begun, and perhaps says something. Only watchers that asked for it are told."""
-
-    call: LiveCall
 
 
 class LiveWatch(Protocol):
@@ -303,8 +309,8 @@ class Store(Protocol):
     async def append(self, decision: Append) -> Committed:
         """Append if every journal still ends where the caller has folded it.
 
-        Raises JournalConflict otherwise, which means "read again". Only a higher epoch in what is
-        then read means that the run has another driver now.
+        Raises JournalConflict otherwise, which means "read again". The run has another driver only
+        if what is then read has a higher epoch.
         """
 
     async def submit(self, request: Submit) -> Committed:
@@ -323,10 +329,7 @@ class Store(Protocol):
         """The read model of one journal."""
 
     async def due(self, limit: int = 100) -> list[Row]:
-        """Runs whose time has come by the store's clock, or that lack a living driver.
-
-        A clock that was set meanwhile makes no wait longer or shorter: see ``clock_of``.
-        """
+        """Runs whose time has come (see ``clock_of``), or that lack a living driver."""
 
     async def clock_of(self, journal: str) -> JournalClock:
         """The store's clock, and how it was set, as far as this process saw it.
@@ -364,8 +367,7 @@ class Store(Protocol):
     def wanting(self) -> AbstractAsyncContextManager[Movements]:
         """Hear which journals other processes have changed so that a run may want a driver.
 
-        These are hints, and not every store gives them: drivers look for such runs now and then
-        all the same.
+        Not every store gives these hints: drivers look for such runs now and then all the same.
         """
 
     @property

@@ -31,7 +31,8 @@ from midflight.journal.record import Actor, Limits, Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery, RunState
 from midflight.journal.threads.thread import Todo
-from midflight.stores.protocol import THREAD_PREFIX, Delta, Killing
+from midflight.stores.protocol import THREAD_PREFIX, Killing
+from midflight.stores.watch.hints import Delta
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
 

@@ -15,7 +15,8 @@ from midflight.journal.fold import fold
 from midflight.journal.record import Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.transition_table import State
-from midflight.stores.protocol import PAGE, THREAD_PREFIX, Delta, Query, Row, empty_state
+from midflight.stores.protocol import PAGE, THREAD_PREFIX, Query, Row, empty_state
+from midflight.stores.watch.hints import Delta
 
 ROWS_MAX: Final = 500  # a page of the index
 

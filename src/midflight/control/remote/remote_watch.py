@@ -21,7 +21,7 @@ from midflight.control.remote.refusals import error_of, told
 from midflight.control.remote.wire_records import Wired
 from midflight.errors import ServerAway
 from midflight.journal.record import Recorded
-from midflight.stores.protocol import Delta
+from midflight.stores.watch.hints import Delta
 
 SILENCE_S: Final = 45.0  # a living stream says so every 15 s
 AWAY_S: Final = 600.0  # how long a watcher waits for a server that is away

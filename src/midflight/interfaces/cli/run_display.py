@@ -19,7 +19,7 @@ from midflight.journal.events import ResumeRequested, StepSettled
 from midflight.journal.phases import Phase
 from midflight.journal.record import Recorded
 from midflight.journal.status import one_line
-from midflight.stores.protocol import Delta
+from midflight.stores.watch.hints import Delta
 from midflight.view import RunBook, RunSheet, StepSheet, ThreadBook
 from midflight.view.data import Asked, Mark
 from midflight.view.exact_text import short

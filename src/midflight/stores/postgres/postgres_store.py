@@ -23,7 +23,6 @@ from midflight.journal.requests import Switch, require_operator
 from midflight.journal.transition_table import State
 from midflight.stores.codec import decode
 from midflight.stores.commit import of_purge, of_release
-from midflight.stores.journal_clock import JournalClock
 from midflight.stores.lookup import folded
 from midflight.stores.postgres.appender import Appender
 from midflight.stores.postgres.kept_states import Turn
@@ -33,9 +32,19 @@ from midflight.stores.postgres.postgres_audit import Chaining
 from midflight.stores.postgres.postgres_lease import TTL_S, RowLease, hold
 from midflight.stores.postgres.postgres_rows import row_of
 from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
-from midflight.stores.protocol import PAGE, Append, Committed, Killing, Purged, Query, Row, Submit
+from midflight.stores.protocol import (
+    PAGE,
+    Append,
+    Committed,
+    JournalClock,
+    Killing,
+    Purged,
+    Query,
+    Row,
+    Submit,
+)
+from midflight.stores.watch.hints import Movements, no_movements
 from midflight.stores.watch.hub import Hub
-from midflight.stores.watch.movements import Movements, no_movements
 from midflight.tasks import owned_tasks
 
 KILL_TURN_S: Final = 2.0

@@ -21,7 +21,7 @@ import msgspec
 from midflight.inputs import Ids
 from midflight.journal.fold import BULK
 from midflight.stores.protocol import Committed, Killing
-from midflight.stores.watch.movements import ANY, Movements
+from midflight.stores.watch.hints import ANY, Movements
 
 DATAGRAM_MAX: Final = 32 * 1024
 LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal

@@ -26,9 +26,18 @@ from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
-from midflight.stores.journal_clock import JournalClock
 from midflight.stores.lookup import folded
-from midflight.stores.protocol import PAGE, Append, Committed, Killing, Purged, Query, Row, Submit
+from midflight.stores.protocol import (
+    PAGE,
+    Append,
+    Committed,
+    JournalClock,
+    Killing,
+    Purged,
+    Query,
+    Row,
+    Submit,
+)
 from midflight.stores.sqlite.open_files import OpenFiles, open_files, resolved
 from midflight.stores.sqlite.sqlite_file import explain
 from midflight.stores.sqlite.sqlite_lease import FileLease
@@ -45,8 +54,8 @@ from midflight.stores.sqlite.transaction import (
     read_events,
     row_of,
 )
+from midflight.stores.watch.hints import Movements
 from midflight.stores.watch.hub import Hub
-from midflight.stores.watch.movements import Movements
 from midflight.tasks import owned_tasks
 
 WAIT_MAX_S: Final = 10.0  # for this process's turn at the turnstile

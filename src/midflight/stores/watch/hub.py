@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, Protocol
 
 from midflight.journal.record import Recorded
 from midflight.stores.protocol import Read
-from midflight.stores.watch.live_subscription import LiveSubscription
-from midflight.stores.watch.movements import Movements
-from midflight.stores.watch.subscription import Subscription
-from midflight.stores.watch.voices import Voice, Voices
+from midflight.stores.watch.hints import Movements, Voice, Voices
+from midflight.stores.watch.subscription import LiveSubscription, Subscription
+
+_JOURNAL: Final = attrgetter("journal")
 
 
 class Overheard(Protocol):
@@ -76,13 +78,13 @@ class Hub:
 
     def publish(self, records: Sequence[Recorded]) -> None:
         """Tell everybody here what was just committed."""
-        if not (self._watchers or self.movements):
-            return
         for everywhere in self.movements:
             everywhere.publish(records)
-        for record in records:
-            for watcher in tuple(self._watchers.get(record.journal, ())):
-                watcher.offer(record)
+        if self._watchers:
+            for journal, group in groupby(records, _JOURNAL):
+                news = tuple(group)
+                for watcher in tuple(self._watchers.get(journal, ())):
+                    watcher.offer(journal, news)
 
     def moved(self, heads: Mapping[str, int | None]) -> None:
         """Tell everybody here that another process has appended."""
