@@ -525,7 +525,7 @@ RUNTIME_MUTANTS = (
     Mutant(
         "cancel: a run that never began is over with the acknowledgement",
         "src/midflight/journal/requests.py",
-        "            return (asked, *_end_at_once(state)) if state.never_begun else (asked,)",
+        "            return (asked,) if begun else (asked, *_end_at_once(state))",
         "            return (asked,)",
         ("tests/kernel/test_cancel.py",),
     ),

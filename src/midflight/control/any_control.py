@@ -26,7 +26,7 @@ from midflight.journal.requests import ASIDE, Switch
 from midflight.journal.state import Delivery, RunState, needs_driver, undriven_since
 from midflight.journal.status import Receipt, receipt
 from midflight.journal.threads.thread import Todo
-from midflight.stores.lookup import Journals, run_state, until, without_person
+from midflight.stores.lookup import Journals, ended, run_state, until, without_person
 from midflight.stores.protocol import Killing, Query, Row
 
 ROWS: Final = 500  # a page of them
@@ -355,7 +355,7 @@ class AnyControl(ABC):
 
     async def ended(self, run: str) -> RunState:
         """Wait for the end of a run, and return the run as it was then."""
-        return await self.until(run, lambda state: not state.alive)
+        return await ended(self.store, run)
 
     async def until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
         """Wait until the run's state is as wanted."""

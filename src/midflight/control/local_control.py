@@ -7,7 +7,7 @@ which ``Control.applied`` waits for.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,7 @@ from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery, RunState
 from midflight.journal.threads import thread as t
 from midflight.stores.factory import open_store
-from midflight.stores.lookup import end_of, ended, reached, result_of
+from midflight.stores.lookup import end_of, result_of
 from midflight.stores.protocol import THREAD_PREFIX, LiveWatch, Row, Store, Watch
 
 LIBRARY: Final = Actor(by="library")
@@ -86,16 +86,6 @@ class Control(AnyControl):
     @override
     async def _with_drivers(self, rows: list[Row]) -> list[Row]:
         return await with_drivers(self.store, rows)
-
-    @override
-    async def ended(self, run: str) -> RunState:
-        """Wait for the end of a run, and return the run as it was then."""
-        return await ended(self.store, run)
-
-    @override
-    async def until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
-        """Wait until the run's state is as wanted."""
-        return await reached(self.store, run, ready)
 
     @override
     async def _returned(self, state: RunState) -> Any:

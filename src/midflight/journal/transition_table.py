@@ -328,7 +328,7 @@ def _run_finished(s: RunState, event: e.RunFinished) -> str | None:
 def _effect_stopped(s: RunState, event: e.EffectStopRequested) -> str | None:
     attempt = s.open.get(event.attempt)
     if attempt is None:
-        return f"no effect is in flight at position {event.attempt}"
+        return f"the effect at position {event.attempt} is not in flight"
     if attempt.in_thread:
         name = attempt.label
         return f"{name} runs in a thread, which nobody can stop: the pause waits for its end"

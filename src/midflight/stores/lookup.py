@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
-
-import anyio
 
 from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
 from midflight.journal.events import Killed, QuestionOpened, RunFinished
@@ -15,11 +13,21 @@ from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
 from midflight.journal.threads.thread import ThreadState
 from midflight.journal.transition_table import State
-from midflight.stores.protocol import PAGE, Query, Read, Row, Store, empty_state
+from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
 
 ON_QUESTION: Final = ("wait", "raise")
 ENDINGS: Final = frozenset({RunFinished, Killed})
-"""The events with which a run ends; of other journals there are none."""
+"""The events with which a run ends."""
+
+
+class Watching(Protocol):
+    """The part of a watch that a store and a server have in common."""
+
+    def __aiter__(self) -> AsyncIterator[Recorded]:
+        """Yield for as long as the watch is open."""
+
+    async def until(self, done: Callable[[Recorded], bool]) -> None:
+        """See ``Watch.until``."""
 
 
 class Journals(Protocol):
@@ -40,9 +48,7 @@ class Journals(Protocol):
     async def now(self) -> float:
         """The store's clock."""
 
-    def watch(
-        self, cursors: Mapping[str, int]
-    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
+    def watch(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[Watching]:
         """Events after the given positions, then live ones."""
 
 
@@ -119,7 +125,7 @@ async def without_person(
     """
     if on_question not in ON_QUESTION:
         words = " or ".join(repr(word) for word in ON_QUESTION)
-        raise InvalidRequest(f"on_question= is {words}, not {on_question!r:.40}.")
+        raise InvalidRequest(f"on_question= must be {words}, not {on_question!r:.40}.")
     if on_question == "wait":
         return await ended(run)
     while True:
@@ -171,77 +177,34 @@ def _raise_if_asked(top: RunState, state: RunState) -> None:
         raise NeedsPerson(state.journal, asked.position, asked.message, asked.kind)
 
 
-async def reached(store: Store, run: str, ready: Callable[[RunState], bool]) -> RunState:
-    """Return the same as ``until`` for a store that is open here, at less cost.
-
-    The caller is woken only when the state is as wanted.
-    """
-    state = await run_state(store, run)
-
-    def take(record: Recorded) -> bool:
-        advance(state, record)
-        return ready(state)
-
-    if not ready(state):
-        await _until_taken(store, run, state.head, take)
-    return state
-
-
-async def ended(store: Store, run: str) -> RunState:
-    """Wait for the end of a run, and give the run as it was then; until then nothing is folded."""
-    state = await run_state(store, run)
-    if not state.alive:
-        return state
-    end = 0
-
-    def take(record: Recorded) -> bool:
-        nonlocal end
-        end = record.position if type(record.event) in ENDINGS else 0
-        return end > 0
-
-    await _until_taken(store, run, state.head, take)
-    while state.head < end:
-        fold(state, await store.read(run, state.head, min(PAGE, end - state.head)))
-    return state
-
-
-async def _until_taken(
-    store: Store, run: str, after: int, take: Callable[[Recorded], bool]
-) -> None:
-    """Give each record of a run after a position to ``take``, until it says that it has enough.
-
-    It is given them where they are published, which must not fail: an error is raised here.
-    """
-    news, enough, failure = anyio.Event(), False, None
-
-    def hear(records: Sequence[Recorded]) -> None:
-        nonlocal enough, failure
-        try:
-            enough = enough or any(map(take, records))
-        except Exception as error:  # noqa: BLE001 - raised below, where it is waited for
-            enough, failure = True, error
-        if enough:
-            news.set()
-
-    async with store.watch({run: after}) as watch:
-        watch.tap(hear, lambda: news.set())
-        while not enough:
-            news = anyio.Event()
-            await watch.catch_up()
-            if not enough:
-                await news.wait()
-    if failure is not None:
-        raise failure
-
-
 async def until(journals: Journals, run: str, ready: Callable[[RunState], bool]) -> RunState:
     """Wait until the run's state is as wanted, and give it."""
     state = await run_state(journals, run)
     if ready(state):
         return state
+
+    def is_ready(record: Recorded) -> bool:
+        advance(state, record)
+        return ready(state)
+
     async with journals.watch({run: state.head}) as news:
-        async for record in news:
-            advance(state, record)
-            if ready(state):
-                break
+        await news.until(is_ready)
+    return state
+
+
+async def ended(journals: Journals, run: str) -> RunState:
+    """Wait for the end of a run, and give the run as it was then; until then nothing is folded."""
+    state, end = await run_state(journals, run), 0
+    if not state.alive:
+        return state
+
+    def is_end(record: Recorded) -> bool:
+        nonlocal end
+        end = record.position if type(record.event) in ENDINGS else 0
+        return end > 0
+
+    async with journals.watch({run: state.head}) as news:
+        await news.until(is_end)
+    while state.head < end:
+        fold(state, await journals.read(run, state.head, min(PAGE, end - state.head)))
     return state
