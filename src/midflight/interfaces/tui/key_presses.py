@@ -19,7 +19,7 @@ from midflight.interfaces.tui.slash_commands import SLASH, Order, Slash, limits_
 from midflight.journal.phases import ENDS, Phase
 from midflight.journal.record import Actor
 from midflight.view import RunSheet
-from midflight.view.control_bar import Slot
+from midflight.view.data import Slot
 from midflight.view.proposals import raised, typed
 
 if TYPE_CHECKING:

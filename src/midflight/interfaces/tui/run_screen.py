@@ -13,7 +13,7 @@ from midflight.interfaces.tui.bar_widget import Bar, Layer
 from midflight.interfaces.tui.shown_run import Session
 from midflight.interfaces.tui.theme import DARK, LIGHT, tones
 from midflight.stores.protocol import Row
-from midflight.view.control_bar import Slot
+from midflight.view.data import Slot
 
 if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl
