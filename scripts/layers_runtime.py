@@ -7,9 +7,95 @@ from layers import Mutant
 RUNTIME = "src/midflight/runtime/"
 TOLD = "tests/scenarios/test_told_late.py::test_"
 APPROVALS = "tests/attacks/test_approvals.py::test_"
+FIRST = "tests/scenarios/test_told_first.py::test_"
 TWICE = "tests/scenarios/test_nothing_twice.py::test_"
 
 RUNTIME_MUTANTS = (
+    Mutant(
+        "told first: what must not happen twice is on record first",
+        RUNTIME + "steps/attempt.py",
+        "    plain = tool.effect is Effect.WRITE and not (",
+        "    plain = tool.effect is not Effect.READ and not (",
+        (FIRST + "an_effect_that_may_not_be_repeated_is_on_record_first",),
+    ),
+    Mutant(
+        "told first: what is known is on record before a read begins",
+        RUNTIME + "steps/attempt.py",
+        "    await step.host.journal.flush()  # nothing begins",
+        "    # nothing begins",
+        (FIRST + "no_read_begins_before_what_is_known_is_on_record",),
+    ),
+    Mutant(
+        "told first: what is known is on record before a call that is no step",
+        RUNTIME + "function_calls.py",
+        "        await host.journal.flush()\n        identity",
+        "        identity",
+        (FIRST + "no_look_at_a_guard_begins_before_what_is_known_is_on_record",),
+    ),
+    Mutant(
+        "told first: what is known is on record before the thread is read",
+        RUNTIME + "function_calls.py",
+        "        await host.journal.flush()\n        return await earlier",
+        "        return await earlier",
+        (FIRST + "no_call_of_the_function_begins_before_what_is_known_is_on_record",),
+    ),
+    Mutant(
+        "told first: what is known is on record before a request of the run",
+        RUNTIME + "run_journal.py",
+        "        await self.flush()\n        epoch",
+        "        epoch",
+        (FIRST + "a_plain_write_costs_one_append",),
+    ),
+    Mutant(
+        "told first: what is known is on record soon, also where nothing follows",
+        RUNTIME + "unwritten.py",
+        "            kept.flush_soon()\n",
+        "            pass\n",
+        (FIRST + "a_function_that_does_something_else_has_its_outcome_written_soon",),
+    ),
+    Mutant(
+        "told first: a press finds what was done on record",
+        RUNTIME + "driver.py",
+        "        session.journal.unwritten.flush_soon()\n        rested",
+        "        rested",
+        (FIRST + "a_press_has_what_is_known_written_at_once",),
+    ),
+    Mutant(
+        "told first: an outcome is on record before the start that it travels with",
+        RUNTIME + "run_journal.py",
+        "(*self.unwritten.events(self.state), *events)",
+        "(*events, *self.unwritten.events(self.state))",
+        (FIRST + "a_plain_write_costs_one_append",),
+    ),
+    Mutant(
+        "told first: an outcome whose append has lost is written again",
+        RUNTIME + "run_journal.py",
+        "            except JournalConflict:\n                await self.catch_up()\n",
+        "            except JournalConflict:\n                self.unwritten.are_written(facts)\n"
+        "                await self.catch_up()\n",
+        (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
+    ),
+    Mutant(
+        "told first: an outcome that loses by itself goes to the store as a request",
+        RUNTIME + "run_journal.py",
+        "            for fact in facts:\n",
+        "            for fact in ():\n",
+        (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
+    ),
+    Mutant(
+        "told first: after a crash a function sees the time at which it was told",
+        RUNTIME + "replay/history.py",
+        "(isinstance(event, e.AttemptSettled) and event.told) or found.at",
+        "found.at",
+        (FIRST + "after_a_crash_the_function_sees_the_same_times",),
+    ),
+    Mutant(
+        "told first: where a cap counts the record is first",
+        RUNTIME + "steps/attempt.py",
+        "state.fork_of or is_metered(state.limits))",
+        "state.fork_of)",
+        (FIRST + "where_a_cap_counts_the_record_is_first",),
+    ),
     Mutant(
         "runtime: a cancel waits until everything in flight has settled",
         RUNTIME + "cancellation.py",
@@ -253,7 +339,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "crash: what a lost worker may still do is counted by the store's clock",
-        RUNTIME + "store_clock.py",
+        RUNTIME + "journal_client.py",
         "max(0.0, stamped - moment.at - moved)",
         "max(0.0, __import__('time').time() - moment.at - moved)",
         ("tests/scenarios/test_lost_worker.py",),
@@ -417,7 +503,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "clocks: what is waited for here is measured by the steady clock",
-        RUNTIME + "store_clock.py",
+        RUNTIME + "journal_client.py",
         "        return until - moment.at - self.age(moment)",
         "        return until - __import__('time').time()",
         ("tests/scenarios/test_clock_steps.py",),

@@ -31,7 +31,7 @@ from midflight.control.verbs import VERBS, Verb
 from midflight.engines.local_engine import NoEngine
 from midflight.errors import MidflightError, NotAllowed
 from midflight.handles import RunHandle, ThreadHandle
-from midflight.interfaces.chat.discord.slash_words import commands_for
+from midflight.interfaces.chat.discord_interactions import commands_for
 from midflight.interfaces.cli.command_table import COMMANDS
 from midflight.interfaces.cli.console import person
 from midflight.interfaces.cli.lazy_commands import imported

@@ -14,12 +14,11 @@ from midflight.journal.record import Earlier
 from midflight.journal.state import RunState
 from midflight.run import Redirected, Stopped
 from midflight.runtime.in_flight import InFlight, LastWords, Waiting
-from midflight.runtime.journal_client import JournalClient
+from midflight.runtime.journal_client import JournalClient, StoreClock
 from midflight.runtime.replay.lineage import Lineage
 from midflight.runtime.replay.step_records import Moment
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.signals import Gate, Signals
-from midflight.runtime.store_clock import StoreClock
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Lease
 from stores.runs import RUN, pause, running

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from midflight.inputs import steady, wall_clock
-from midflight.runtime import store_clock
+from midflight.runtime import journal_client
 from midflight.runtime.replay import history
 from midflight.runtime.steps import attempt, bounds, tool_call
 
@@ -59,7 +59,7 @@ class Hours:
         loop = asyncio.get_running_loop()
         really = loop.time
         self._patch.setattr(loop, "time", lambda: really() + self._skipped)
-        for module in (attempt, tool_call, history, bounds, store_clock):
+        for module in (attempt, tool_call, history, bounds, journal_client):
             self._patch.setattr(module, "steady", lambda: steady() + self._skipped)
 
     def skip_to(self, moment: float) -> None:

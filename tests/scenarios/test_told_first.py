@@ -5,7 +5,7 @@ Nothing of a run begins before all that is known of the run is on record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 import anyio
@@ -16,11 +16,13 @@ from typing_extensions import override
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
-from midflight.guards import FileContent
+from midflight.guards import FileContent, Guard
 from midflight.journal import events as e
 from midflight.journal.phases import Outcome, Phase
-from midflight.journal.record import Event, Limits
+from midflight.journal.record import Event, Limits, Recorded
+from midflight.journal.state import RunState
 from midflight.run import Run
+from midflight.runtime import unwritten
 from midflight.runtime.steps import attempt
 from midflight.stores.protocol import Append, Committed, Store
 from midflight.tools.declaration import Tool, tool
@@ -260,6 +262,57 @@ async def test_no_read_begins_before_what_is_known_is_on_record(
         assert await control.result(run) is True
 
 
+async def test_no_request_of_the_run_comes_before_what_is_known(
+    stage: Stage, driving: Open, store: Store
+) -> None:
+    """A child is made in a journal of its own: the parent's must be whole by then."""
+    write = writer(f"{stage.name}-write")
+
+    @agent(name=f"{stage.name}-child")
+    async def child(run: Run) -> None:
+        """Does nothing."""
+
+    @agent(name=stage.name)
+    async def clerk(run: Run) -> None:
+        await run.step("Write", write, 1)
+        await (await run.spawn(child, "help")).result()
+
+    async with driving(clerk, child) as control:
+        run = await control.start(clerk, "work")
+        await control.ended(run)
+        records = await store.read(run)
+
+    kinds = [type(record.event) for record in records]
+    settled, spawned = kinds.index(e.AttemptSettled), kinds.index(e.ChildSpawned)
+    assert settled < spawned
+    assert records[settled].at <= records[spawned].at
+
+
+async def test_a_press_has_what_is_known_written_at_once(
+    stage: Stage, driving: Open, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the loop would look only much later."""
+    monkeypatch.setattr(unwritten, "TURNS", 10**9)
+    write, knows, goes_on = writer(f"{stage.name}-write"), anyio.Event(), anyio.Event()
+
+    @agent(name=stage.name)
+    async def clerk(run: Run) -> None:
+        await run.step("Write", write, 1)
+        knows.set()
+        await goes_on.wait()
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await knows.wait()
+        await control.pause(run)
+        with anyio.fail_after(5):
+            state = await control.until(run, lambda state: state.phase is Phase.PAUSED)
+        assert [effect.outcome for effect in state.effects.values()] == [Outcome.DONE]
+        goes_on.set()
+        await control.resume(run)
+        await control.ended(run)
+
+
 async def test_a_function_that_does_something_else_has_its_outcome_written_soon(
     stage: Stage, driving: Open
 ) -> None:
@@ -361,7 +414,7 @@ async def test_a_crash_at_any_append_repeats_at_most_one_write_and_loses_none(
     done: list[tuple[int, str]] = []
 
     @tool(name=f"{stage.name}-write", effect="write")
-    async def write(number: int, *, idempotency_key: str) -> int:
+    async def write(number: int, *, idempotency_key: str = "") -> int:
         done.append((number, idempotency_key))
         return number
 
@@ -415,6 +468,120 @@ async def test_an_outcome_is_not_lost_where_its_append_meets_another_writer(
     positions = [outcome.attempt for outcome in settled]
     assert len(positions) == len(set(positions)) == len(started)
     assert sum(outcome.outcome is Outcome.DONE for outcome in settled) == 60
+
+
+class Jostled(Cord):
+    """Somebody presses a button just before each of the first appends that bring an outcome."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.presses: list[Callable[[], Awaitable[object]]] = []
+
+    @override
+    async def append(self, decision: Append) -> Committed:
+        if self.presses and isinstance(decision.entries[0].events[0], e.AttemptSettled):
+            await self.presses.pop(0)()
+        return await super().append(decision)
+
+
+@pytest.mark.parametrize("presses", [["pause", "resume"], ["redirect"], ["cancel"]])
+async def test_an_outcome_is_on_record_though_a_press_came_just_before_its_append(
+    stage: Stage, store: Store, tmp_path: Any, presses: list[str]
+) -> None:
+    """The start that it was to travel with is not made, or is made anew."""
+    clerk, jostled = looped(stage, writer(f"{stage.name}-write"), 8), Jostled(store)
+
+    async with LocalEngine.open(
+        cast("Store", jostled), [clerk], workdir=tmp_path / "work"
+    ) as engine:
+        control = Control(store, engine)
+        run = await control.start(clerk, "work")
+        verbs = {
+            "pause": lambda: control.pause(run),
+            "resume": lambda: control.resume(run),
+            "redirect": lambda: control.redirect(run, "otherwise"),
+            "cancel": lambda: control.cancel(run),
+        }
+        jostled.presses = [verbs[press] for press in presses]
+        with anyio.fail_after(10):
+            await control.until(run, lambda state: not jostled.presses and not state.open)
+            if (await control.state(run)).phase is Phase.PAUSED:
+                await control.resume(run)
+            await control.ended(run)
+        started = await events_of(control, run, e.AttemptStarted)
+        settled = await events_of(control, run, e.AttemptSettled)
+
+    assert len({outcome.attempt for outcome in settled}) == len(settled) == len(started)
+    done = [outcome for outcome in settled if outcome.outcome is not Outcome.NOT_STARTED]
+    assert all(outcome.outcome is Outcome.DONE for outcome in done)
+    assert "cancel" in presses or len(done) >= 8
+
+
+async def test_no_look_at_a_guard_begins_before_what_is_known_is_on_record(
+    stage: Stage, driving: Open, store: Store
+) -> None:
+    write, known = writer(f"{stage.name}-write"), [False]
+
+    class Looking:
+        name = "looking"
+        run = ""
+
+        async def look(self, _now: float) -> str:
+            known.append(await self.sees_the_outcome())
+            return "as it was"
+
+        async def sees_the_outcome(self) -> bool:
+            return any(isinstance(r.event, e.AttemptSettled) for r in await store.read(self.run))
+
+    guard = Looking()
+
+    @agent(name=stage.name)
+    async def clerk(run: Run) -> None:
+        guard.run = run.id
+        await run.step("Write", write, 1)
+        await run.guard(cast("Guard", guard))
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await control.ended(run)
+
+    assert known[1:2] == [True]
+
+
+async def test_nobody_is_shown_a_step_as_done_before_it_is_on_record(
+    stage: Stage, driving: Open, store: Store
+) -> None:
+    """The function knows already; everybody else sees what the journal holds."""
+    write = writer(f"{stage.name}-write")
+    shown: list[tuple[bool, bool]] = []
+
+    @agent(name=stage.name)
+    async def clerk(run: Run) -> None:
+        await run.step("Write", write, 1)
+        state = await store.load(run.id)
+        records = await store.read(run.id, limit=state.head)
+        on_record = any(isinstance(r.event, e.AttemptSettled) for r in records)
+        shown.append((not cast("RunState", state).open, on_record))
+        await anyio.sleep(0.01)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        with anyio.fail_after(5):
+            seen = [type(r.event) async for r in until_settled(control, run)]
+        await control.ended(run)
+
+    assert shown
+    assert all(done == on_record for done, on_record in shown)
+    assert seen.index(e.AttemptStarted) < seen.index(e.AttemptSettled)
+
+
+async def until_settled(control: Control, run: str) -> AsyncIterator[Recorded]:
+    """Watch a run until its first outcome is on record."""
+    async with control.watch({run: 0}) as news:
+        async for record in news:
+            yield record
+            if isinstance(record.event, e.AttemptSettled):
+                return
 
 
 async def test_steps_at_the_same_time_end_in_the_order_of_their_records(

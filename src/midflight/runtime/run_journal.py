@@ -30,10 +30,9 @@ from midflight.journal.requests import Known, decide
 from midflight.journal.state import RunState
 from midflight.runtime import values
 from midflight.runtime.foreign import mended
-from midflight.runtime.journal_client import NOTHING, JournalClient
+from midflight.runtime.journal_client import NOTHING, JournalClient, StoreClock
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Record
-from midflight.runtime.store_clock import StoreClock
 from midflight.runtime.unwritten import Turn, Unwritten
 from midflight.stores.protocol import Append, Committed, Draft, Entry, Submit, View, Watch
 

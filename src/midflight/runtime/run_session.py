@@ -26,8 +26,8 @@ from midflight.runtime.journal_client import JournalClient
 from midflight.runtime.questions import Questions
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.lineage import Lineage
+from midflight.runtime.replay.run_forks import settle_with_the_past
 from midflight.runtime.replay.staleness import Guards
-from midflight.runtime.run_forks import settle_with_the_past
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.signals import Gate, Signals
 from midflight.runtime.steps.bounds import Alarms, detachable

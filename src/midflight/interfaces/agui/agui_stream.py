@@ -98,7 +98,7 @@ class Story:
     def heads(self) -> dict[str, int]:
         """Up to where the thread and its living runs were told."""
         living = {state.journal: state.head for state in self._runs.values() if state.alive}
-        return living | {self._turn.thread: self._talk.head if self._talk is not None else 0}
+        return living | {self._turn.thread: self._head(self._turn.thread)}
 
     def close(self) -> list[BaseEvent]:
         """End what the reader has as open."""
@@ -169,10 +169,8 @@ class Story:
         for record in records:
             self._fold(record)
             self._heard(record)
-        living = [state for state in self._runs.values() if state.alive]
-        cursors = {state.journal: state.head for state in living}
         self._delivered.told(self._runs)  # what was delivered before is not told again
-        return cursors | {turn.thread: self._talk.head if self._talk is not None else 0}
+        return self.heads
 
     def _fold(self, record: Recorded) -> None:
         journal, event = record.journal, record.event
@@ -229,20 +227,27 @@ class Story:
         self._changed |= before[1] != self._undriven[1]
 
     async def _earlier(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent]:
-        """Tell what a run did before it said something in the thread.
+        """Tell what comes before a record, and stands in another journal than that.
 
-        The thread and the run are two journals, and a watch may hear of the words first. A client
-        would then show calls that led to these words as calls that came after them.
+        The thread and the run are two journals, and a watch may hear of either first. A client
+        would then show calls that led to words as calls that came after them, or the end of a run
+        before the work that it has saved. A reload gives the same order: see ``_look_back``.
         """
-        if not isinstance(item, Recorded) or not isinstance(item.event, Said):
+        if not isinstance(item, Recorded):
             return []
-        run = item.event.run
-        if run not in self._runs:
-            return []
+        store, talk = self._control.store, self._talk
+        match item.event:
+            case Said(run=run) if run in self._runs:
+                read = await agui_turn.read_within(store, run, after=self._head(run))
+                found = [record for record in read if record.at < item.at]
+            case e.RunFinished() if talk is not None:
+                read = await agui_turn.read_within(store, talk.journal, after=talk.head)
+                found = [record for record in read if record.at <= item.at]
+            case _:
+                found = []
         told: list[BaseEvent] = []
-        for record in await agui_turn.read_within(self._control.store, run, after=self._head(run)):
-            if record.at <= item.at:
-                told += self._hear(record, news)
+        for record in found:
+            told += self._hear(record, news)
         return told
 
     def _hear(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent]:
@@ -278,7 +283,8 @@ class Story:
 
         A run may be heard to end before its last words: they stand in another journal.
         """
-        thread, known = self._turn.thread, self._talk.head if self._talk is not None else 0
+        thread = self._turn.thread
+        known = self._head(thread)
         try:
             head = (await self._control.store.row(thread)).head
         except JournalNotFound:
@@ -315,8 +321,9 @@ class Story:
         self._asked.setdefault(run, {})
         news.add(run, self._head(run))
 
-    def _head(self, run: str) -> int:
-        return self._runs[run].head if run in self._runs else 0
+    def _head(self, journal: str) -> int:
+        state = self._talk if journal == self._turn.thread else self._runs.get(journal)
+        return state.head if state is not None else 0
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 

@@ -23,8 +23,8 @@ from midflight.journal.requests import WITHDRAWN
 from midflight.journal.state import RunState
 from midflight.runtime import foreign, values
 from midflight.runtime.host import Host
+from midflight.runtime.replay.run_forks import fork_and_stop
 from midflight.runtime.replay.step_records import Answered
-from midflight.runtime.run_forks import fork_and_stop
 from midflight.runtime.steps.side_calls import look
 
 ACCEPTED: Final = "*"  # the look of a guard that could not be seen: whatever it is, a person said

@@ -7,11 +7,11 @@ from typing import Final
 
 from midflight.control import Control
 from midflight.conversation import stopped_here, why_stopped
-from midflight.interfaces.voice.call.screen_news import Handed, Shown
+from midflight.interfaces.voice.call_record import Noting
+from midflight.interfaces.voice.speech.agenda import Question, Utterance
 from midflight.interfaces.voice.speech.mouth import Mouth
-from midflight.interfaces.voice.speech.utterance import Question, Utterance
-from midflight.interfaces.voice.talk.heard_words import Noting
-from midflight.interfaces.voice.talk.spoken_answers import Asking, spoken
+from midflight.interfaces.voice.spoken_answers import Asking, spoken
+from midflight.interfaces.voice.voice_wire import Handed, Shown
 from midflight.journal import events as e
 from midflight.journal.phases import LIVE, Cause, Effect, Outcome
 from midflight.journal.record import Actor, Recorded

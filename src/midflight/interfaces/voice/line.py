@@ -14,33 +14,28 @@ from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec import Struct
 from msgspec.structs import replace
 
 from midflight.agents import Agent
 from midflight.control import Control
 from midflight.inputs import Ids, new_id
-from midflight.interfaces.voice.call.screen_news import FloorShown, Shown, Trouble
-from midflight.interfaces.voice.call.voice_account import Account
+from midflight.interfaces.voice import turn_table as t
+from midflight.interfaces.voice.call_record import Account, Moment, Noting, OwnIds, Sending
+from midflight.interfaces.voice.ear import Ear
+from midflight.interfaces.voice.narration import Telling
 from midflight.interfaces.voice.speech.fallback import AnyRecogniser, AnySynthesiser
 from midflight.interfaces.voice.speech.mouth import Mouth
 from midflight.interfaces.voice.speech.speech_engines import (
     RATE,
+    Engines,
     Heard,
-    Recogniser,
     Sink,
     SpeechFailed,
-    Synthesiser,
-    Vad,
 )
-from midflight.interfaces.voice.talk.dictation import Moment, Sending
-from midflight.interfaces.voice.talk.heard_words import Noting, OwnIds
-from midflight.interfaces.voice.talk.narration import Telling
-from midflight.interfaces.voice.talk.spoken_verbs import Acts
-from midflight.interfaces.voice.turns import turn_table as t
-from midflight.interfaces.voice.turns.ear import Ear
-from midflight.interfaces.voice.turns.turn_actions import NOTHING, Obeying
-from midflight.interfaces.voice.turns.turn_table import Floor, Order, Taking, advance
+from midflight.interfaces.voice.spoken_verbs import Acts
+from midflight.interfaces.voice.turn_actions import NOTHING, Obeying
+from midflight.interfaces.voice.turn_table import Floor, Order, Taking, advance
+from midflight.interfaces.voice.voice_wire import FloorShown, Shown, Trouble
 from midflight.journal.record import Actor
 
 log: Final = logging.getLogger("midflight.interfaces.voice")
@@ -55,14 +50,6 @@ RECORD_S: Final = 3.0  # and for what they had heard, however long the former to
 DEALT_WITH: Final = frozenset(
     {Order.GO_ON, Order.TAKE, Order.ASK, Order.ASK_IF_MEANT, Order.IGNORE}
 )
-
-
-class Engines(Struct, frozen=True):
-    """The engines with which a line hears and speaks; several of a kind stand in for each other."""
-
-    vad: Callable[[], Vad]
-    recognisers: tuple[Recogniser, ...]
-    synthesisers: tuple[Synthesiser, ...]
 
 
 class Line:

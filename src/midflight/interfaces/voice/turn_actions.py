@@ -14,15 +14,12 @@ from typing import Final, Protocol, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from midflight.interfaces.voice.call.screen_news import (
-    AGAIN,
-    IF_MEANT,
-    Did,
-    Outcome,
-    Shown,
-    Trouble,
-)
-from midflight.interfaces.voice.call.voice_account import Account
+from midflight.interfaces.voice import turn_table as t
+from midflight.interfaces.voice.call_record import Account, Moment
+from midflight.interfaces.voice.ear import Ear
+from midflight.interfaces.voice.judgement import judge
+from midflight.interfaces.voice.lexicon import is_firm, meaning
+from midflight.interfaces.voice.speech.agenda import Utterance
 from midflight.interfaces.voice.speech.mouth import Mouth
 from midflight.interfaces.voice.speech.speech_engines import (
     Heard,
@@ -30,14 +27,16 @@ from midflight.interfaces.voice.speech.speech_engines import (
     SpeechFailed,
     is_noisy,
 )
-from midflight.interfaces.voice.speech.utterance import Utterance
-from midflight.interfaces.voice.talk.dictation import Moment
-from midflight.interfaces.voice.talk.spoken_verbs import Acts
-from midflight.interfaces.voice.turns import turn_table as t
-from midflight.interfaces.voice.turns.ear import Ear
-from midflight.interfaces.voice.turns.turn_table import Order, Taking, Verdict
-from midflight.interfaces.voice.understanding.judgement import judge
-from midflight.interfaces.voice.understanding.lexicon import is_firm, meaning
+from midflight.interfaces.voice.spoken_verbs import Acts
+from midflight.interfaces.voice.turn_table import Order, Taking, Verdict
+from midflight.interfaces.voice.voice_wire import (
+    AGAIN,
+    IF_MEANT,
+    Did,
+    Outcome,
+    Shown,
+    Trouble,
+)
 
 log: Final = logging.getLogger("midflight.interfaces.voice")
 

@@ -19,19 +19,27 @@ from starlette.websockets import WebSocketDisconnect
 
 from midflight.agents import Agent
 from midflight.control import Control
-from midflight.interfaces.voice.call.line import Engines, Line, line_to
-from midflight.interfaces.voice.call.screen_news import FloorShown, Shown, Trouble
-from midflight.interfaces.voice.call.voice_wire import (
+from midflight.interfaces.voice.line import Line, line_to
+from midflight.interfaces.voice.speech.speech_engines import (
+    FRAME,
+    RATE,
+    WIDTH,
+    Engines,
+    SpeechFailed,
+)
+from midflight.interfaces.voice.voice_wire import (
+    FloorShown,
     Hello,
     Misfit,
     PageSink,
+    Shown,
     Silenced,
     Talk,
+    Trouble,
     as_text,
     read_bytes,
     read_text,
 )
-from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, WIDTH, SpeechFailed
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor
 from midflight.stores.lookup import thread_if_any

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 import anyio
 from anyio.lowlevel import checkpoint
 
-from midflight.interfaces.voice.call.line import Line
+from midflight.interfaces.voice.line import Line
 from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, WIDTH, Sink
-from midflight.interfaces.voice.turns.turn_table import Floor
+from midflight.interfaces.voice.turn_table import Floor
 
 FRAME_S: Final = FRAME / RATE
 WORK_S: Final = 30.0  # for a recognition or a verb

@@ -10,21 +10,21 @@ from midflight.control import Control
 from midflight.conversation import stop_word
 from midflight.errors import MidflightError, Refused
 from midflight.inputs import Ids
-from midflight.interfaces.voice.speech.mouth import Mouth
-from midflight.interfaces.voice.talk.dictation import Done, Moment, Sending, kept_because
-from midflight.interfaces.voice.talk.spoken_answers import (
-    ANSWERS,
-    LATER,
-    PASSED_ON,
-    Answers,
-    Fitting,
-)
-from midflight.interfaces.voice.understanding.lexicon import (
+from midflight.interfaces.voice.call_record import Done, Moment, Sending, kept_because
+from midflight.interfaces.voice.lexicon import (
     HOLDING,
     Act,
     Meaning,
     approves,
     cancels,
+)
+from midflight.interfaces.voice.speech.mouth import Mouth
+from midflight.interfaces.voice.spoken_answers import (
+    ANSWERS,
+    LATER,
+    PASSED_ON,
+    Answers,
+    Fitting,
 )
 from midflight.journal.phases import Cause
 from midflight.journal.record import Actor

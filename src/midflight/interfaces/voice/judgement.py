@@ -5,26 +5,24 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from midflight.interfaces.voice.speech.speech_engines import Heard
-from midflight.interfaces.voice.turns.turn_table import Verdict
-from midflight.interfaces.voice.understanding.assents import (
+from midflight.interfaces.voice.lexicon import (
     ASSENTING,
-    any_of,
-    is_assent,
-    plain,
-    says_nothing,
-)
-from midflight.interfaces.voice.understanding.lexicon import (
     DOINGS,
     FIRM,
     HOLDING,
     LEAD,
     ORDERED,
     Act,
+    any_of,
     approves,
+    is_assent,
     meaning,
+    plain,
+    says_nothing,
     was_not_meant,
 )
+from midflight.interfaces.voice.speech.speech_engines import Heard
+from midflight.interfaces.voice.turn_table import Verdict
 
 FEW: Final = 6  # words of a remark; who says more over us wants to be listened to
 

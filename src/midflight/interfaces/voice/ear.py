@@ -16,7 +16,7 @@ from midflight.interfaces.voice.speech.speech_engines import (
     Vad,
     loudness,
 )
-from midflight.interfaces.voice.turns.turn_table import SURE
+from midflight.interfaces.voice.turn_table import SURE
 
 log: Final = logging.getLogger("midflight.interfaces.voice")
 BEFORE_MS: Final = 320  # of sound before the onset: the ear is late, and words begin softly

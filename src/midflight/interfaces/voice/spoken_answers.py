@@ -11,11 +11,10 @@ from msgspec import Struct
 
 from midflight.control import Control
 from midflight.errors import JournalNotFound
+from midflight.interfaces.voice.call_record import Done, Moment
+from midflight.interfaces.voice.lexicon import Act, Meaning, doing, plain
+from midflight.interfaces.voice.speech.agenda import Question, Utterance
 from midflight.interfaces.voice.speech.mouth import Mouth
-from midflight.interfaces.voice.speech.utterance import Question, Utterance
-from midflight.interfaces.voice.talk.dictation import Done, Moment
-from midflight.interfaces.voice.understanding.assents import plain
-from midflight.interfaces.voice.understanding.lexicon import Act, Meaning, doing
 from midflight.journal.events import QuestionOpened
 from midflight.journal.phases import Cause
 from midflight.journal.state import RunState
