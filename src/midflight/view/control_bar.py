@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from midflight.control.verbs import VERBS
 from midflight.journal.phases import ENDS, Cause, Phase, Role
 from midflight.journal.requests import ASIDE
-from midflight.view.amounts import cap_words
+from midflight.view.amounts import UNPRICED, cap_words, money
 from midflight.view.data import Asked, Bar, RunSheet, Slot
 from midflight.view.proposals import CAP
 
@@ -198,6 +198,8 @@ def _last_seen(sheet: RunSheet) -> str:
 def at_cap(sheet: RunSheet) -> str:
     """Return how full the cap is that holds the run, or why it holds if it has no meter."""
     asked = next((one for one in sheet.questions if one.kind == CAP), None)
+    if asked is not None and asked.cap == "usd":
+        return f"{money(sheet.spent.usd)}{UNPRICED * bool(sheet.spent.unpriced)} spent"
     meter = next((meter for meter in sheet.meters if asked and meter.name == asked.cap), None)
     if meter is not None:
         return f"{cap_words(meter, sheet.spent)} used"
@@ -304,7 +306,7 @@ def _again(sheet: RunSheet) -> Slot:
     label = "Start again" if sheet.phase is Phase.CANCELLED else "Try again"
     if sheet.fork_from is None:
         return Slot("fork", label, "It had not begun", enabled=False)
-    return Slot("fork", label, f"A fork from {sheet.fork_from.name}, context kept")
+    return Slot("fork", label, f"A fork from step {sheet.fork_from.number}, context kept")
 
 
 def _rewrite(sheet: RunSheet) -> Slot:

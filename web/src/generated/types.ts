@@ -591,3 +591,5 @@ export const NOT_YET = "Undoing first, offered in {} s";
 /** Headings of a receipt beside those of its lines. */
 export const SAVED = "Saved to thread";
 export const INHERITED = "Taken over from the run before";
+/** The way that is filled in, in place of many that would be picked. */
+export const ANSWER_WAY: Way = {"label":"Answer","consequence":"","value":null,"form":"answer","part":0,"asks":"Your answer","send":"Answer","tone":""};
