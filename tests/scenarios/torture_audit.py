@@ -12,7 +12,7 @@ from midflight.journal import events as e
 from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import Recorded
 from midflight.journal.status import Line, Receipt
-from midflight.tools.processes.orphans import MARK
+from midflight.tools.processes.supervised import MARK
 from scenarios.ledger import Told
 from scenarios.torture_world import KINDS, Kind
 
