@@ -18,7 +18,14 @@ from midflight.journal.preview import Offer
 from midflight.journal.status import INHERITED, SAVED
 from midflight.journal.status import Line as ReceiptLine
 from midflight.view import WORDS, RunSheet, ThreadSheet
-from midflight.view.control_bar import DELETED, NOT_YET, PHASE_WORDS, RECONNECTING, UNDRIVEN
+from midflight.view.control_bar import (
+    DELETED,
+    NOBODY_READS,
+    NOT_YET,
+    PHASE_WORDS,
+    RECONNECTING,
+    UNDRIVEN,
+)
 from midflight.view.question_form import ANSWER
 
 OUT: Final = Path(__file__).resolve().parent.parent / "web/src/generated/types.ts"
@@ -78,6 +85,7 @@ def written() -> str:
         f'export const UNDRIVEN_WORD = "{UNDRIVEN}";\n'
         f'export const DELETED_WORD = "{DELETED}";\n'
         f'export const RECONNECTING_WORD = "{RECONNECTING}";\n'
+        f'export const NOBODY_READS = "{NOBODY_READS}";\n'
         "/** Of a slot that opens in so many seconds. */\n"
         f'export const NOT_YET = "{NOT_YET}";\n'
         "/** Headings of a receipt beside those of its lines. */\n"

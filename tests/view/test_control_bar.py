@@ -203,3 +203,19 @@ def test_a_slot_names_the_role_that_it_takes() -> None:
     new, back, _ = bar(shown(phase=Phase.KILLED)).slots
 
     assert (new.role, back.role) == (Role.CONTROLLER, Role.OPERATOR)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"reads_messages": True}, "read at the next safe point"),
+        ({"reads_messages": False}, "kept; it is not known to read while it works"),
+        ({"reads_messages": True, "phase": Phase.PAUSED}, "read when it goes on"),
+        ({"reads_messages": False, "phase": Phase.CANCELLING}, "kept in the thread"),
+        ({"phase": Phase.DONE}, "starts the next run"),
+    ],
+)
+def test_the_bar_promises_that_a_message_is_read_only_where_the_agent_is_known_to_read(
+    fields: dict[str, Any], words: str
+) -> None:
+    assert bar(shown(**({"phase": Phase.RUNNING} | fields))).reads == words

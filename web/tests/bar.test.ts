@@ -13,7 +13,7 @@ const TURN = [slot("redirect"), slot("cancel")];
 /** The bar of a run of which the server has said that much. */
 function drawn(slots: Offered[], given: Partial<RunSheet> = {}, more: Partial<Seen> = {}): Bar {
   const sheet = run(given);
-  return barOf({ ...sheet, bar: { looks: sheet.phase, word: PHASES[sheet.phase].word, detail: "", menu: [], away: "", ...given.bar, slots } }, seen(more));
+  return barOf({ ...sheet, bar: { looks: sheet.phase, word: PHASES[sheet.phase].word, detail: "", menu: [], away: "", reads: "", ...given.bar, slots } }, seen(more));
 }
 const labels = (...given: Parameters<typeof drawn>): string[] => drawn(...given).slots.map((each) => each.label);
 

@@ -40,6 +40,7 @@ DELETED: Final = "Deleted"
 
 STOP_NOW_AFTER_S: Final = 5.0
 RECONNECTING: Final = "Reconnecting"
+NOBODY_READS: Final = "nobody reads it until a run starts"
 NOT_YET: Final = "Undoing first, offered in {} s"
 AWAY: Final = {
     1: "Sent when back online",
@@ -66,7 +67,7 @@ def bar(sheet: RunSheet) -> Bar:
     found = _places(sheet, SCREEN)
     offered = {slot.verb for slot in found}
     menu = tuple(v for v, offer in sheet.preview.items() if offer.enabled and v not in offered)
-    return Bar(looks, word, detail, found, menu, _last_seen(sheet))
+    return Bar(looks, word, detail, found, menu, _last_seen(sheet), read_when(sheet))
 
 
 def at(slot: Slot, now: float) -> Slot:
@@ -219,10 +220,10 @@ def is_answered(asked: Asked) -> bool:
     return asked.verb == "answer"
 
 
-def read_when(sheet: RunSheet, *, converses: bool) -> str:
+def read_when(sheet: RunSheet, *, converses: bool = True) -> str:
     """Return when a message that is written now is read."""
     if sheet.phase in ENDS:
-        return "starts the next run" if converses else "nobody reads it until a run starts"
+        return "starts the next run" if converses else NOBODY_READS
     if sheet.phase is Phase.CANCELLING:
         return "kept in the thread"
     if not sheet.reads_messages:

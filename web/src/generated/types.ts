@@ -64,6 +64,7 @@ export interface Bar {
   slots: Array<Slot>;
   menu: Array<string>;
   away: string;
+  reads: string;
 }
 
 /** The reasons why a run is held. Each is lifted only by its owner. */
@@ -586,6 +587,7 @@ export const PHASE_WORDS: Record<Phase, string> = { queued: "Queued", running: "
 export const UNDRIVEN_WORD = "Nobody drives this";
 export const DELETED_WORD = "Deleted";
 export const RECONNECTING_WORD = "Reconnecting";
+export const NOBODY_READS = "nobody reads it until a run starts";
 /** Of a slot that opens in so many seconds. */
 export const NOT_YET = "Undoing first, offered in {} s";
 /** Headings of a receipt beside those of its lines. */

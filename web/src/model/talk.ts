@@ -1,5 +1,7 @@
 /** A thread as it is shown: who said what, and under each message what became of it. */
+import { NOBODY_READS } from "../generated/types";
 import { ENDED, type Change, type Line, type RunSheet, type ThreadSheet, type TodoOffer } from "./types";
+import { capital } from "./words";
 
 export interface WayBack { label: string; choice: "undo" | "back" | "switch" | "withdraw" }
 export interface Outcome { word: string; rest: string; theirs?: string; back: WayBack | null; unread: boolean }
@@ -131,11 +133,4 @@ function lastStep(run: RunSheet | undefined): string {
 }
 
 /** What the composer says about when a message is read. */
-export function composerHint(run: RunSheet | undefined, hosted: boolean): string {
-  if (!run) return "";
-  if (ENDED.has(run.phase)) return hosted ? "Starts the next run" : "Kept here; nobody reads it until a run is started";
-  if (run.phase === "cancelling") return "Kept in the thread";
-  if (!run.reads_messages) return "Kept; it is not known to read while it works";
-  if (run.phase === "paused") return "Read when it goes on";
-  return "Read at the next safe point";
-}
+export const composerHint = (run: RunSheet, hosted: boolean): string => capital(ENDED.has(run.phase) && !hosted ? NOBODY_READS : run.bar.reads);
