@@ -117,9 +117,10 @@ ROUTES = {
 }
 PAGE = "\n".join(
     path.read_text(encoding="utf-8")
-    for path in (ROOT / "web/src").rglob("*.ts*")
+    for path in (*(ROOT / "web/src").rglob("*.ts*"), *(ROOT / "src/midflight/view").glob("*.py"))
     if "generated" not in path.parts
 )
+"""The page, and the words that it is sent."""
 DISCORD = {f"/{command.name}" for command in commands_for(None)}  # type: ignore[arg-type]
 
 
