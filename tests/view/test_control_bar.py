@@ -176,7 +176,7 @@ def test_what_had_not_begun_cannot_be_tried_again() -> None:
 def test_a_failed_run_names_the_step_and_the_cause() -> None:
     failed = {"failed_step": "Pay", "cause": "no sign-in", "fork_from": STEP}
 
-    assert says(phase=Phase.FAILED, **failed) == "Failed at step 2: Pay: no sign-in"
+    assert says(phase=Phase.FAILED, **failed) == "Failed at step 2: no sign-in"
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,8 @@ def _undoing(sheet: RunSheet) -> str:
 
 
 def _failed(sheet: RunSheet) -> str:
-    return ": ".join(filter(None, [sheet.failed_step, sheet.cause]))
+    named = "" if sheet.fork_from is not None else sheet.failed_step  # the word has its number
+    return ": ".join(filter(None, [named, sheet.cause]))
 
 
 _DETAILS: Final[dict[Phase, Callable[[RunSheet], str]]] = {
