@@ -261,15 +261,15 @@ SERVER_MUTANTS = (
     Mutant(
         "audit: a verb that appends nothing is recorded",
         "src/midflight/control/audit_trail.py",
-        "            await _note(control, verb, target, who, _outcome(error), why=reason(error))",
-        "            pass",
+        "await _note(self._control, *self._asked, _outcome(error), why=reason(error))",
+        "pass",
         AUDIT,
     ),
     Mutant(
         "audit: a record is in the transaction of its control",
-        STORES + "sqlite/sqlite_ledger.py",
-        "    if records and request.audit is not None:\n",
-        "    if False:\n",
+        STORES + "sqlite/transaction.py",
+        "        if records and request.audit is not None:\n",
+        "        if False:\n",
         ("tests/stores/test_contract_audit.py",),
     ),
     Mutant(

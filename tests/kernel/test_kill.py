@@ -26,10 +26,10 @@ from midflight.errors import NotAllowed, ScopeStopped
 from midflight.journal import events as e
 from midflight.journal.facts import claim
 from midflight.journal.phases import Cause, Outcome, Phase
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Request
 from midflight.journal.requests import Switch, decide, scopes
 from midflight.journal.state import RunState
+from midflight.journal.status import receipt
 
 STOPPED = Switch(scope="agent:trip", by="olga", at=9.0)
 
@@ -128,7 +128,7 @@ def test_a_run_is_covered_by_the_switches_of_everything_its_agent_and_its_thread
 def test_nothing_moves_until_it_is_released(request_: Request) -> None:
     run = paused()
 
-    with pytest.raises(ScopeStopped, match=r"agent:trip was stopped by operator olga"):
+    with pytest.raises(ScopeStopped, match=r"operator olga has stopped all runs of agent trip"):
         run.ask(request_, switches=[STOPPED])
 
     run.ask(request_)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
 
 from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
-from midflight.journal.events import QuestionOpened, RunFinished
+from midflight.journal.events import Killed, QuestionOpened, RunFinished
 from midflight.journal.fold import advance, fold
 from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
@@ -16,6 +16,18 @@ from midflight.journal.transition_table import State
 from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
 
 ON_QUESTION: Final = ("wait", "raise")
+ENDINGS: Final = frozenset({RunFinished, Killed})
+"""The events with which a run ends."""
+
+
+class Watching(Protocol):
+    """The part of a watch that a store and a server have in common."""
+
+    def __aiter__(self) -> AsyncIterator[Recorded]:
+        """Yield for as long as the watch is open."""
+
+    async def until(self, done: Callable[[Recorded], bool]) -> None:
+        """See ``Watch.until``."""
 
 
 class Journals(Protocol):
@@ -36,9 +48,7 @@ class Journals(Protocol):
     async def now(self) -> float:
         """The store's clock."""
 
-    def watch(
-        self, cursors: Mapping[str, int]
-    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
+    def watch(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[Watching]:
         """Events after the given positions, then live ones."""
 
 
@@ -104,7 +114,7 @@ async def result_of(blobs: Blobs, ended: RunFinished) -> bytes:
 
 
 async def without_person(
-    until: Callable[[str, Callable[[RunState], bool]], Awaitable[RunState]],
+    ended: Callable[[str], Awaitable[RunState]],
     journals: Journals,
     run: str,
     on_question: str,
@@ -115,9 +125,9 @@ async def without_person(
     """
     if on_question not in ON_QUESTION:
         words = " or ".join(repr(word) for word in ON_QUESTION)
-        raise InvalidRequest(f"on_question= is {words}, not {on_question!r:.40}.")
+        raise InvalidRequest(f"on_question= must be {words}, not {on_question!r:.40}.")
     if on_question == "wait":
-        return await until(run, lambda s: not s.alive)
+        return await ended(run)
     while True:
         family = await _family(journals, run)
         if await _ended_or_grown(journals, run, family):
@@ -172,9 +182,29 @@ async def until(journals: Journals, run: str, ready: Callable[[RunState], bool])
     state = await run_state(journals, run)
     if ready(state):
         return state
+
+    def is_ready(record: Recorded) -> bool:
+        advance(state, record)
+        return ready(state)
+
     async with journals.watch({run: state.head}) as news:
-        async for record in news:
-            advance(state, record)
-            if ready(state):
-                break
+        await news.until(is_ready)
+    return state
+
+
+async def ended(journals: Journals, run: str) -> RunState:
+    """Wait for the end of a run, and give the run as it was then; until then nothing is folded."""
+    state, end = await run_state(journals, run), 0
+    if not state.alive:
+        return state
+
+    def is_end(record: Recorded) -> bool:
+        nonlocal end
+        end = record.position if type(record.event) in ENDINGS else 0
+        return end > 0
+
+    async with journals.watch({run: state.head}) as news:
+        await news.until(is_end)
+    while state.head < end:
+        fold(state, await journals.read(run, state.head, min(PAGE, end - state.head)))
     return state
