@@ -367,7 +367,9 @@ async def test_go_on_drops_only_the_answer_that_its_model_begins_anew(tmp_path: 
         there.line.mouth.say("A note of somebody else")
         await there.say("Wait")
         await there.say("Go on")
-        assert await there.room.until(lambda: not never.is_set() and not there.line.mouth.put_by)
+        assert await there.room.until(
+            lambda: not never.is_set() and not there.line.mouth.agenda.aside
+        )
         await there.rests()
 
         spoken = there.spoken()

@@ -138,7 +138,7 @@ class Obeying:
         try:
             heard = await self._recogniser.recognise(pcm)
             now = self._line.taking
-            answers = self._mouth.is_asking and is_firm(heard.text)
+            answers = self._mouth.agenda.is_asking and is_firm(heard.text)
             verdict = judge(
                 heard,
                 then.spoke_ms,
