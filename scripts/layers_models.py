@@ -69,15 +69,15 @@ MODEL_MUTANTS = (
     Mutant(
         "models: Claude's answer is whole only after its end",
         "src/midflight/models/anthropic.py",
-        "        if not (self.stopped and self._stop_reason):\n",
-        "        self._stop_reason = self._stop_reason or 'end_turn'\n        if False:\n",
+        'self._stop_reason if self.stopped else ""',
+        "self._stop_reason or 'end_turn'",
         (FAILURES,),
     ),
     Mutant(
         "models: a chat's answer is whole only with a reason for its end",
         MODELS + "openai.py",
-        "        if not self._finish:\n",
-        "        self._finish = self._finish or 'stop'\n        if False:\n",
+        "self.call.stop(self._finish, STOPS)",
+        "self.call.stop(self._finish or 'stop', STOPS)",
         (FAILURES,),
     ),
     Mutant(

@@ -27,7 +27,6 @@ from midflight.models.model import (
     Reply,
     Spent,
     Stop,
-    TextDelta,
     ToolCall,
     Turn,
     WireNames,
@@ -229,10 +228,7 @@ class _Answer:
 
     def take(self, raw: dict[str, Any]) -> Iterator[Piece]:
         """The pieces in one chunk."""
-        try:
-            chunk = msgspec.convert(raw, type=_Chunk)
-        except msgspec.ValidationError as error:
-            raise self.call.broken(f"a piece of it cannot be read ({error})") from None
+        chunk: _Chunk = self.call.read(raw, _Chunk)
         self._model = chunk.model or self._model
         self._usage = chunk.usage or self._usage
         for choice in chunk.choices:
@@ -245,8 +241,7 @@ class _Answer:
         self._refused |= bool(delta.refusal)
         for text in (delta.content, delta.refusal):
             if text:
-                self.call.text.append(text)
-                yield TextDelta(text)
+                yield self.call.say(text)
         for place, part in enumerate(delta.tool_calls or []):
             yield self._grow_call(place if part.index is None else part.index, part)
 
@@ -264,11 +259,8 @@ class _Answer:
 
     def reply(self, model: str, *, asked: bytes) -> Reply:
         """The whole answer, if it is whole."""
-        if not self._finish:
-            raise self.call.broken("the stream ended before the answer did")
-        if self._finish not in STOPS:
-            raise self.call.broken(f"it stopped for a reason we do not know, {self._finish}")
-        stop = "refusal" if self._refused else STOPS[self._finish]
+        stop = self.call.stop(self._finish, STOPS)
+        stop = "refusal" if self._refused else stop
         calls = tuple(ToolCall(c.id, c.name, c.arguments or "{}") for c in self._calls)
         return Reply(
             text="".join(self.call.text),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final, Protocol
 
 import anyio
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,7 +24,7 @@ from midflight.errors import (
     ModelUnavailable,
 )
 from midflight.inputs import Clock, wall_clock
-from midflight.models.model import Spent
+from midflight.models.model import Spent, Stop, TextDelta
 
 FIRST_TOKEN_S: Final = 120.0  # a model that thinks says nothing for long
 BETWEEN_S: Final = 120.0
@@ -140,6 +141,26 @@ class Call:
             if stream is not None:
                 with anyio.move_on_after(CLOSE_S, shield=True):
                     await stream.close()
+
+    def read(self, raw: dict[str, Any], kind: Any) -> Any:
+        """Return an event as one of ``kind``, a type or a union; raise for one of another shape."""
+        try:
+            return msgspec.convert(raw, type=kind)
+        except msgspec.ValidationError as error:
+            raise self.broken(f"a piece of it cannot be read ({error})") from None
+
+    def say(self, text: str) -> TextDelta:
+        """Add a piece of the text."""
+        self.text.append(text)
+        return TextDelta(text)
+
+    def stop(self, reason: str, known: Mapping[str, Stop]) -> Stop:
+        """Return why the answer has ended; raise if it has not, or for an unknown reason."""
+        if not reason:
+            raise self.broken("the stream ended before the answer did")
+        if reason not in known:
+            raise self.broken(f"it stopped for a reason we do not know, {reason}")
+        return known[reason]
 
     def broken(self, why: str) -> ModelBroken:
         """The answer is not whole."""
