@@ -178,7 +178,9 @@ class Call:
         """Return an event as plain data; the SDK does not check the shape of its objects."""
         to_dict = getattr(event, "to_dict", None)
         if to_dict is None:
-            raise self.broken(f"a piece of it is a {type(event).__name__} where an object belongs")
+            raise self.broken(
+                f"a piece of it is of the type {type(event).__name__} and not an object"
+            )
         plain: dict[str, Any] = to_dict(warnings=False)
         return plain
 
@@ -197,7 +199,7 @@ class Call:
             return ModelBusy(sdk.model, words)
         if isinstance(error, sdk.package.APIConnectionError) and not self._connected:
             return ModelBusy(sdk.model, f"{sdk.url} cannot be reached ({words})")
-        return self.broken(f"it broke off before it began ({words})")
+        return self.broken(f"the connection broke before the answer began ({words})")
 
     def _words(self, error: Exception) -> str:
         """Return the provider's message, or else that of the cause; never with the key."""

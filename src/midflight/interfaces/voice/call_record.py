@@ -31,7 +31,7 @@ from midflight.stores.lookup import thread_if_any
 
 log: Final = logging.getLogger("midflight.interfaces.voice")
 audit: Final = logging.getLogger("midflight.audit")
-NOT_NOTED: Final = "How much of its words you have heard could not be written down."
+NOT_NOTED: Final = "I could not write down how much of the agent's words you have heard."
 REMEMBERED: Final = 64  # words of runs, and requests; nothing is said about older ones
 
 

@@ -41,8 +41,11 @@ from midflight.journal.record import Actor
 log: Final = logging.getLogger("midflight.interfaces.voice")
 
 LET_GO: Final = (
-    f"The key was down for {t.LONGEST_MS // 1000} s, which is as much as I take at once. "
-    "Press it again to go on."
+    f"The key was down for {t.LONGEST_MS // 1000} s, the most that I can listen to at once. I take "
+    "what you said so far. Press the key again to go on."
+)
+HEARS_LESS: Final = (
+    "I hear less well: the speech detector {}. Where it is loud, hold the key to talk."
 )
 CANNOT_SPEAK: Final = "I cannot speak at the moment; here it is in writing."
 SETTLE_S: Final = 8.0  # for the last words of who hangs up: to be recognised, and done
@@ -85,11 +88,6 @@ class Line:
     def pending(self) -> int:
         """Recognitions and verbs that are not done yet."""
         return self._obeying.pending
-
-    @property
-    def level(self) -> float:
-        """The loudness of the last frame, from 0 to 1."""
-        return self._ear.level
 
     @property
     def spoken_s(self) -> dict[str, float]:
@@ -139,7 +137,7 @@ class Line:
             self._account.note_frame(speech=self.taking.spoke_ms > spoke)
             if self._ear.trouble != self._told_of_ear:
                 self._told_of_ear = self._ear.trouble
-                self._show(Trouble(f"I hear less well than I should: {self._ear.trouble}."))
+                self._show(Trouble(HEARS_LESS.format(self._ear.trouble)))
             if self.taking.floor is Floor.SPEAKING and not fed:
                 await self.mouth.watch()
             await self.tick()

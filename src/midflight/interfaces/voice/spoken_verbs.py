@@ -161,7 +161,7 @@ class Acts:
             return Done(Act.PAUSE)
         accepted = await self._control.pause(run.journal, **self._by())
         flying = ", ".join(accepted.in_flight)
-        return Done(Act.PAUSE, f"Paused. First this ends: {flying}." if flying else "")
+        return Done(Act.PAUSE, f"It pauses when this has ended: {flying}." if flying else "")
 
     async def _stop(self, text: str) -> Done:
         """The panic word costs nothing: it pauses, and asks whether to cancel."""
@@ -171,7 +171,7 @@ class Acts:
         accepted = await self._control.send(self._caller.thread, word, **self._by())
         if not accepted.target:
             await self._sending.give_up()
-            return Done(Act.STOP, "Stopped. Nothing else is at work.")
+            return Done(Act.STOP, "I stopped talking. Nothing is at work.")
         self._cancelling = (accepted.target, accepted.position)
         return Done(Act.STOP)  # the thread asks, and we read it out
 
