@@ -62,8 +62,8 @@ MODEL_MUTANTS = (
     Mutant(
         "models: a chunk that is no object is not passed over",
         "src/midflight/models/wire.py",
-        '            raise self.broken(\n                f"a piece of it is of',
-        '            return {"choices": []}\n            raise self.broken(\n                f"a piece of it is of',
+        '            raise self.broken(f"a piece of it is no',
+        '            return {"choices": []}\n            raise self.broken(f"a piece of it is no',
         (FAILURES,),
     ),
     Mutant(

@@ -178,9 +178,7 @@ class Call:
         """Return an event as plain data; the SDK does not check the shape of its objects."""
         to_dict = getattr(event, "to_dict", None)
         if to_dict is None:
-            raise self.broken(
-                f"a piece of it is of the type {type(event).__name__} and not an object"
-            )
+            raise self.broken(f"a piece of it is no object but a {type(event).__name__}")
         plain: dict[str, Any] = to_dict(warnings=False)
         return plain
 

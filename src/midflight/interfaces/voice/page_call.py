@@ -361,7 +361,7 @@ class _Lines:
         return self._engines
 
     def _refused(self, thread: str, who: Actor) -> tuple[str, int] | None:
-        """Return why there is no line for somebody, and the code to close with; None if there is."""
+        """Return why somebody gets no line, and the code to close with; None if they get one."""
         if self._open.total() >= LINES_MAX:
             why_not = f"All {LINES_MAX} lines of this server are taken. Try again later, or write."
             return why_not, FULL
