@@ -83,8 +83,8 @@ MODEL_MUTANTS = (
     Mutant(
         "models: no SDK retries by itself",
         "src/midflight/models/wire.py",
-        '        "max_retries": 0,\n',
-        '        "max_retries": 1,\n',
+        "            max_retries=0,\n",
+        "            max_retries=1,\n",
         (FAILURES,),
     ),
     Mutant(

@@ -8,10 +8,9 @@ from typing import Any, Final, cast, get_args
 
 import msgspec
 from msgspec import Struct
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from midflight.errors import to_install
-from midflight.inputs import Clock, wall_clock
 from midflight.models.model import (
     ID_MAX,
     CallDelta,
@@ -28,14 +27,11 @@ from midflight.models.model import (
     check_pairing,
 )
 from midflight.models.wire import (
-    BETWEEN_S,
-    FIRST_TOKEN_S,
+    Bounds,
     Call,
     Sdk,
     SdkStream,
-    client_settings,
     priced,
-    usable,
 )
 
 THINKING: Final = {"thinking", "redacted_thinking"}
@@ -171,26 +167,12 @@ class AnthropicModel:
         *,
         key: str,
         base_url: str | None = None,
-        first_token_s: float = FIRST_TOKEN_S,
-        between_s: float = BETWEEN_S,
-        clock: Clock = wall_clock,
+        **bounds: Unpack[Bounds],
     ) -> None:
         self.name = f"anthropic:{model}"
-        key = usable(key, KEY_VARIABLE)
         self._model = model
-        self._client = anthropic.AsyncAnthropic(
-            api_key=key,
-            **client_settings(anthropic, base_url),
-        )
         self._sdk = Sdk(
-            anthropic,
-            self.name,
-            str(self._client.base_url),
-            key,
-            KEY_VARIABLE,
-            first_token_s=first_token_s,
-            between_s=between_s,
-            clock=clock,
+            anthropic, anthropic.AsyncAnthropic, self.name, base_url, KEY_VARIABLE, key, **bounds
         )
 
     @override
@@ -209,7 +191,7 @@ class AnthropicModel:
         answer = _Answer(Call(self._sdk), names)
 
         async def ask() -> SdkStream:
-            return cast("SdkStream", await self._client.messages.create(stream=True, **request))
+            return cast("SdkStream", await self._sdk.client.messages.create(stream=True, **request))
 
         async with aclosing(answer.call.events(ask)) as events:
             async for event in events:

@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict
 
 import anyio
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from midflight.errors import (
@@ -60,17 +59,6 @@ def certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def client_settings(package: Any, base_url: str | None) -> dict[str, Any]:
-    """Return settings for the client of either SDK: no retries, and bounds of our own."""
-    return {
-        "base_url": base_url,
-        "max_retries": 0,
-        "timeout": package.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
-        "default_headers": OWN_CONNECTION,
-        "http_client": package.DefaultAsyncHttpxClient(verify=certificates()),
-    }
-
-
 def usable(key: str, variable: str) -> str:
     """Return a key that can go into a header; raise for others, which libraries would print."""
     key = key.strip()
@@ -91,17 +79,43 @@ class SdkStream(Protocol):
         """Close the connection."""
 
 
-class Sdk(Struct, frozen=True):
-    """An SDK, and the provider, model and key that are used through it."""
+class Bounds(TypedDict, total=False):
+    """Seconds for which an answer may be silent, and the clock that prices go by."""
 
-    package: Any
-    model: str
-    url: str
-    key: str
-    key_variable: str
-    first_token_s: float = FIRST_TOKEN_S
-    between_s: float = BETWEEN_S
-    clock: Clock = wall_clock
+    first_token_s: float
+    between_s: float
+    clock: Clock
+
+
+class Sdk:
+    """An SDK with a client that makes no retries, and the model, server and key that it is for."""
+
+    def __init__(
+        self,
+        package: Any,
+        client: Callable[..., Any],
+        model: str,
+        base_url: str | None,
+        key_variable: str,
+        key: str,
+        *,
+        no_key: str = "",
+        first_token_s: float = FIRST_TOKEN_S,
+        between_s: float = BETWEEN_S,
+        clock: Clock = wall_clock,
+    ) -> None:
+        self.package, self.model, self.clock = package, model, clock
+        self.first_token_s, self.between_s = first_token_s, between_s
+        self.key_variable, self.key = key_variable, usable(key, key_variable)
+        self.client = client(
+            api_key=self.key or no_key,
+            base_url=base_url,
+            max_retries=0,
+            timeout=package.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
+            default_headers=OWN_CONNECTION,
+            http_client=package.DefaultAsyncHttpxClient(verify=certificates()),
+        )
+        self.url = str(self.client.base_url)
 
 
 class Call:
