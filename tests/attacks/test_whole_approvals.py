@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from kernel.journals import running
 from midflight.interfaces.agui.agui_state import open_interrupts
-from midflight.interfaces.chat.discord.discord_posts import TEXT_MAX, pieces, view_of
+from midflight.interfaces.chat.discord_posts import TEXT_MAX, pieces, view_of
 from midflight.interfaces.chat.run_posts import card
 from midflight.interfaces.chat.webhook import _shown as delivered
 from midflight.interfaces.cli.acknowledgement import question_lines
@@ -34,7 +34,7 @@ from midflight.journal.state import RunState
 from midflight.runtime.steps import preconditions
 from midflight.view import RunBook, ThreadBook
 from midflight.view.question_form import all_facts
-from midflight.view.run_fields import asked as as_asked
+from midflight.view.run_book import asked as as_asked
 
 HOSTILE = [
     "", " padded ", '"quoted"', "two\nlines\n\namount: 1", "tab\there", "\x1b[2J\x1b[31mred",

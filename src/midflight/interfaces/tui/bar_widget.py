@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.terminal.safe_text import visible
-from midflight.interfaces.tui.pane_text import Tones
+from midflight.interfaces.tui.theme import Tones
 from midflight.journal.state import RunState
 from midflight.view import RunSheet
 from midflight.view.control_bar import slots
