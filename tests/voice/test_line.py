@@ -204,7 +204,7 @@ async def test_what_a_policy_forbids_is_never_spoken(tmp_path: Path) -> None:
         assert "Her number" in spoken
         assert "swordfish" not in spoken
         assert "Good bye" not in spoken
-        assert "a rule of this agent is against these words" in spoken
+        assert "a rule is against these words" in spoken
 
 
 async def test_another_strategy_is_a_word_away(tmp_path: Path) -> None:

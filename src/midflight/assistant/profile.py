@@ -154,7 +154,7 @@ class Rules(Struct, frozen=True):
         """Return the verdict of the rules on what was said so far."""
         for pattern in self.words:
             if re.search(pattern, text):
-                return Verdict(self.said, "a rule of this agent is against these words")
+                return Verdict(self.said, "a rule is against these words")
         return ALLOW
 
 
