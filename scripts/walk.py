@@ -39,6 +39,7 @@ from midflight.interfaces.voice.call.line import Engines, Line, line_to
 from midflight.interfaces.voice.call.room import RoomSink
 from midflight.interfaces.voice.speech.speech_engines import FRAME, WIDTH, Chunk, Heard
 from midflight.journal.record import Actor
+from midflight.runtime.steps import attempt
 from midflight.stores.sqlite import sqlite_news, sqlite_store, sqlite_writer
 
 SOURCE: Final = f"{Path(midflight.__file__).resolve().parent}/"
@@ -67,7 +68,7 @@ class Known(NamedTuple):
 
 WALKS: Final = {
     "step": Known(
-        "a no-op `write` step, from the call of `run.step` until it returns",
+        "a no-op `write` step that nobody watches, from the call of `run.step` until it returns",
         today=Figures(49, 215, 331, 20),
         goal=(28, 110, 170, 8),
     ),
@@ -242,6 +243,7 @@ TIMERS: Final = (
     (sqlite_news, "POLL_S"),  # looks for what other processes have appended
     (sqlite_store, "MIND_S"),  # looks whether the file is still the store
     (watchdog, "ASK_S"),  # looks whether the loop turns
+    (attempt, "SHORT_S"),  # the outcome of a call that takes longer is written by itself
     (sqlite_writer, "SLOW_S"),  # a commit that takes longer gives the next ones to a thread
 )
 """Time is an input: none of these strikes during a walk, and every disk counts as quick."""
@@ -268,7 +270,7 @@ async def on_stage() -> AsyncIterator[Stage]:
 async def step(stage: Stage) -> Walk:
     """See ``WALKS``."""
     run = await stage.client.start(stepper, "Step")
-    await run.result()
+    await stage.until("phase", run.id, lambda phase: phase == "done")
     for sample in samples_of_steps:
         yield sample
 

@@ -92,7 +92,7 @@ class Attention:
         async with host.journal.client.watch({thread: talk.head}) as news, owned_tasks() as tasks:
             tasks.start_soon(self._listen, news)
             while True:
-                await host.journal.until(self._due)
+                await host.journal.until(self._due, resting=True)
                 await self._let_them_finish()
                 await self._look()
 
