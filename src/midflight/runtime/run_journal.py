@@ -1,17 +1,12 @@
 """The journal of a run as its driver holds it: one fold, and one append at a time.
 
-Every event of the run is folded here, once: into the run's state, into the history of its
-function's steps, and into the clock of the store. All other parts read these three.
-
-A decision is chosen and sent in one stretch, with no await in between, on the state that was folded
+Every event is folded here, once: into the run's state, its history, and the clock of the store. A
+decision is chosen and sent in one stretch, with no await in between, on the state that was folded
 up to that moment; if the journal has moved on meanwhile the driver reads and chooses anew.
 
-A function gets the outcome of a plain write at once, and the journal keeps the record of it for the
-next append: the start of the next step takes it along, in one append and before it. Everything else
-that is written here writes it first, because nothing of a run begins before all that is known of
-the run is on record. Where nothing comes within a few turns of the event loop, it is written alone.
-
-While the run is ``calm``, the events of plain steps change nothing that anybody waits for.
+A function gets the outcome of a plain write at once, and the record of it is kept for the append
+with the start of the next step. Everything else that is written here writes it first: nothing of a
+run begins before all that is known of it is on record. Where nothing comes it is written soon.
 """
 
 from __future__ import annotations
@@ -31,20 +26,12 @@ from midflight.journal.facts import record
 from midflight.journal.fold import BULK, advance
 from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import Event, Fact, Recorded, Usage
-from midflight.journal.requests import Known, decide
 from midflight.journal.state import RunState
-from midflight.runtime import values
 from midflight.runtime.foreign import mended
 from midflight.runtime.journal_client import NOTHING, JournalClient, StoreClock
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Record
 from midflight.stores.protocol import Append, Committed, Draft, Entry, Submit, View, Watch
-
-UNSTORABLE: Final = (NotReadable, PayloadTooLarge)
-"""Errors of an append that no store takes, now or later."""
-
-NOTED_IN: Final = {Phase.RUNNING, Phase.PAUSING}
-"""Phases in which a notice is given."""
 
 KEPT_MAX: Final = 64  # outcomes of one run, of steps that it does at the same time
 
@@ -103,10 +90,7 @@ class RunJournal:
     # ── folding ──────────────────────────────────────────────────────────────────────────────
 
     def listen(self, hear: Callable[[Recorded], None]) -> None:
-        """Call ``hear`` with each event once it is folded, except with most of a journal.
-
-        Starts and ends of steps and attempts, and their texts, change no phase.
-        """
+        """Call ``hear`` with each event once it is folded, unless it is a step's own affair."""
         self._listeners.append(hear)
 
     def let_go(self) -> None:
@@ -115,10 +99,7 @@ class RunJournal:
         self._begin_writing = None
 
     def absorb(self, records: Iterable[Recorded]) -> None:
-        """Fold what is new, from any source, and wake everything that waits for a change.
-
-        Records of other journals that the driver watches go to the listeners.
-        """
+        """Fold what is new, from any source; records of other journals are for the listeners."""
         state, plain, news = self.state, self.calm, False
         for found in records:
             if found.journal == self.run:
@@ -142,9 +123,8 @@ class RunJournal:
     def stir(self) -> None:
         """Note a change: wake those tasks that wait for what is true now.
 
-        The conditions are tried here, and not by each task itself: a step changes things several
-        times, and waking a task only to let it wait again is what a small step would spend its time
-        on. While the run is calm not even that is needed.
+        The conditions are tried here, and not by each task itself: waking a task only to let it
+        wait again is what a small step would spend its time on.
         """
         self.calm = False
         self._changes += 1
@@ -234,9 +214,8 @@ class RunJournal:
     def _chosen_anew(self, choose: Choose) -> Callable[[Append, bool], Append | None]:
         """While the store is away time passes, and what was chosen may not fit any more.
 
-        So a decision that was surely not written is chosen again before it is repeated: a deadline
-        counts from now, and nothing is sent if nothing may begin. One that may have been written is
-        repeated as it is. Nothing is repeated once the run has another driver.
+        So a decision that was surely not written is chosen again before it is repeated. One that
+        may have been written is repeated as it is; none is once the run has another driver.
         """
         head, epoch = self.state.head, self.state.epoch
 
@@ -255,8 +234,8 @@ class RunJournal:
     def keep(self, attempt: int, result: Raw, usage: Usage) -> bool:
         """Keep an outcome for the next append. False: it has to be written now.
 
-        Nothing is kept while something is being written: a function that does two things at once
-        learns how they ended in the order of the records, this time and at every replay.
+        None is kept while something is being written: a function that does two things at once
+        learns how they ended in the order of the records, at every replay.
         """
         if self._begin_writing is None or self._turn.locked() or len(self._kept) >= KEPT_MAX:
             return False
@@ -304,22 +283,9 @@ class RunJournal:
                 await self._write_out()
 
     async def _write_out(self) -> None:
-        facts = tuple(self._kept)
-        if not facts:
-            return
-        entry = self._entry(())
-        try:
-            done = (
-                await self.client.append(Append(self._ids(), (entry,))) if entry.events else NOTHING
-            )
-        except JournalConflict:
-            for fact in facts:
-                request = Submit(self._ids(), (self.run,), _recording(self.run, (fact,), None))
-                await self.client.submit(request)
-            await self.catch_up()
-        else:
-            self.absorb(done.records)
-        del self._kept[: len(facts)]
+        if facts := tuple(self._kept):
+            await self._write(facts)
+            del self._kept[: len(facts)]
 
     # ── facts and requests ───────────────────────────────────────────────────────────────────
 
@@ -333,7 +299,7 @@ class RunJournal:
         """
         try:
             return await self._settle((*before, fact), then)
-        except UNSTORABLE as refused:
+        except (NotReadable, PayloadTooLarge) as refused:  # no store takes it, now or later
             about = {"action": "fact_mended", "run": self.state.journal, "error": str(refused)}
             log.error("A fact could not be stored as it was; its texts were cut", extra=about)
             return await self._settle((*before, mended(fact, refused)), then)
@@ -341,25 +307,29 @@ class RunJournal:
     async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:
         async with self._turn:
             await self._write_out()
-            events = _recorded(self.state, facts, then)
-            if not events:
-                return ()
-            run = self.run
-            try:
-                done = await self.client.append(Append(self._ids(), (self._entry(events),)))
-            except JournalConflict:
-                request = Submit(self._ids(), (run,), _recording(run, facts, then))
-                done = await self.client.submit(request)
-                await self.catch_up()
-            self.absorb(done.records)
-            return done.records
+            return await self._write(facts, then)
+
+    async def _write(
+        self, facts: tuple[Fact, ...], then: Choose | None = None
+    ) -> tuple[Recorded, ...]:
+        events = _recorded(self.state, facts, then)
+        if not events:
+            return ()
+        decision = Append(self._ids(), (Entry(self.run, self.state.head, events),))
+        try:
+            done = await self.client.append(decision)
+        except JournalConflict:
+            recording = _recording(self.run, facts, then)
+            done = await self.client.submit(Submit(self._ids(), (self.run,), recording))
+            await self.catch_up()
+        self.absorb(done.records)
+        return done.records
 
     async def submit(self, request: Submit, unless: Callable[[], bool] | None = None) -> Committed:
         """Have the store decide what concerns other journals too; fold what is new in ours.
 
-        It takes no turn: another journal may be locked for long, and what concerns only this run
-        must not wait for that. A request that the store does not take is given up when the run has
-        another driver, or when ``unless`` is true.
+        It takes no turn: another journal may be locked for long. A request that the store does not
+        take is given up when the run has another driver, or when ``unless`` is true.
         """
         await self.flush()
         epoch = self.state.epoch
@@ -381,24 +351,14 @@ class RunJournal:
         """Fold what the journal has beyond what is known here."""
         self.absorb(await self.client.read(self.state.journal, after=self.state.head))
 
-    async def cancel(self, request: e.CancelRequested, unless: Callable[[], bool]) -> None:
-        """Cancel this run, because somebody has said so to the run itself."""
-        run = self.run
-
-        def decided(view: View) -> Draft:
-            verdict = decide(view.states[run], request)
-            return Draft() if isinstance(verdict, Known) else Draft({run: verdict})
-
-        await self.submit(Submit(self._ids(), (run,), decided), unless=unless)
-
     async def give_notice(self, kind: str, text: str) -> None:
-        """Tell person and function, once for each kind."""
+        """Tell person and function, once for each kind, while the run moves or comes to rest."""
 
         def given(state: RunState) -> list[Event]:
             known = any(noticed == kind for noticed, _ in state.notices)
-            if known or self.lost or state.phase not in NOTED_IN:
-                return []
-            return [e.NoticeGiven(epoch=self.epoch, kind=kind, text=text)]
+            moves = state.phase in {Phase.RUNNING, Phase.PAUSING} and not self.lost
+            given = e.NoticeGiven(epoch=self.epoch, kind=kind, text=text)
+            return [given] if moves and not known else []
 
         await self.decide(given)
 
@@ -412,10 +372,6 @@ class RunJournal:
     async def raw(self, record: Record) -> Raw:
         """The stored value of a record, from its row or from its blob."""
         return Raw(await self.client.blob(record.blob.hash)) if record.blob else record.result
-
-    async def value(self, record: Record) -> Any:
-        """The value of a record."""
-        return values.decode(bytes(await self.raw(record)))
 
     def left_of_timer(self, timer: str) -> float:
         """Return the seconds left until a timer of the run is due; 0 if it is not set."""
