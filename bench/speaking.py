@@ -28,10 +28,12 @@ from voice_sockets import RESUMED, SESSIONS, SESSIONS_S, over_sockets
 from voice_stage import SILENT_PCT, ClockedSink, Microphone, SoundCard, fell_silent, silent_pct
 
 from midflight.control import Control
-from midflight.interfaces.voice.call.line import Engines, Line
-from midflight.interfaces.voice.call.offline_engines import offline_engines
-from midflight.interfaces.voice.call.room import Room, RoomSink
-from midflight.interfaces.voice.call.screen_news import (
+from midflight.interfaces.voice.lexicon import Act, meaning
+from midflight.interfaces.voice.line import Line
+from midflight.interfaces.voice.room import Room, RoomSink
+from midflight.interfaces.voice.speech.offline_engines import offline_engines
+from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, WIDTH, Engines, silence
+from midflight.interfaces.voice.voice_wire import (
     ASKED,
     Did,
     FloorShown,
@@ -39,8 +41,6 @@ from midflight.interfaces.voice.call.screen_news import (
     Shown,
     Trouble,
 )
-from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, WIDTH, silence
-from midflight.interfaces.voice.understanding.lexicon import Act, meaning
 from voice.counting import words_begun
 from voice.speakers import said
 

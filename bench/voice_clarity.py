@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import Struct
 from voice_scene import ANN, BEFORE, MEASURED, PEOPLE, lines_to, rows, teller
 
-from midflight.interfaces.voice.call.line import Engines, line_to
-from midflight.interfaces.voice.call.room import Room, RoomSink
-from midflight.interfaces.voice.call.screen_news import ASKED, Outcome, Shown
-from midflight.interfaces.voice.understanding.assents import plain
+from midflight.interfaces.voice.lexicon import plain
+from midflight.interfaces.voice.line import line_to
+from midflight.interfaces.voice.room import Room, RoomSink
+from midflight.interfaces.voice.speech.speech_engines import Engines
+from midflight.interfaces.voice.voice_wire import ASKED, Outcome, Shown
 from voice.noises import mixed
 from voice.speakers import said
 

@@ -15,29 +15,11 @@ from figures import ROOT
 LIST = "sixteenth"
 """Which list it is that is measured, counted from the first: others are called seen."""
 
-HEARS = (
-    "turns/ear",
-    "speech/silero",
-    "speech/moonshine",
-    "speech/speech_engines",
-    "turns/turn_table",
-)
-JUDGES = ("understanding/judgement", "understanding/lexicon", "understanding/assents")
-OBEYS = (
-    "call/line",
-    "turns/turn_actions",
-    "talk/spoken_verbs",
-    "talk/spoken_answers",
-    "talk/dictation",
-)
-SPEAKS = (
-    "speech/mouth",
-    "speech/agenda",
-    "speech/playback",
-    "speech/utterance",
-    "speech/fallback",
-)
-SENDS = ("call/page_call", "call/voice_wire")
+HEARS = ("ear", "speech/offline_engines", "speech/speech_engines", "turn_table")
+JUDGES = ("judgement", "lexicon")
+OBEYS = ("line", "turn_actions", "spoken_verbs", "spoken_answers", "call_record")
+SPEAKS = ("speech/mouth", "speech/agenda", "speech/playback", "speech/fallback")
+SENDS = ("page_call", "voice_wire")
 
 
 class Part(NamedTuple):

@@ -12,10 +12,10 @@ from figures import ROOT
 
 from midflight.agents import Agent, agent
 from midflight.control import Control, local
-from midflight.interfaces.voice.call.line import Engines, Line, line_to
-from midflight.interfaces.voice.call.screen_news import Shown
-from midflight.interfaces.voice.speech.speech_engines import Sink
-from midflight.interfaces.voice.turns.turn_table import Floor
+from midflight.interfaces.voice.line import Line, line_to
+from midflight.interfaces.voice.speech.speech_engines import Engines, Sink
+from midflight.interfaces.voice.turn_table import Floor
+from midflight.interfaces.voice.voice_wire import Shown
 from midflight.journal.record import Actor
 from midflight.run import Run
 from voice.noises import mixed, noise

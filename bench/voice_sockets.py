@@ -29,9 +29,9 @@ from figures import percentile
 from voice_stage import ClockedSink, Microphone, SoundCard, fell_silent, silent_pct
 from websockets.asyncio.client import ClientConnection, connect
 
-from midflight.interfaces.voice.call.page_call import LINES_EACH
-from midflight.interfaces.voice.call.screen_news import ASKED
+from midflight.interfaces.voice.page_call import LINES_EACH
 from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, WIDTH, silence
+from midflight.interfaces.voice.voice_wire import ASKED
 from voice.speakers import said
 
 SESSIONS, SESSIONS_S = 20, 20.0

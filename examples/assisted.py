@@ -12,7 +12,7 @@ from pathlib import Path
 
 import midflight
 from midflight.assistant import Profile, assistant
-from midflight.models.model_address import open_model
+from midflight.models import open_model
 from midflight.tools.files import Workspace
 
 

@@ -170,7 +170,7 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "words: the delimiter of a quote is made from the text that it quotes",
-        "src/midflight/assistant/prompt_text.py",
+        "src/midflight/assistant/dialogue.py",
         "blake2b(words, key=secret",
         "blake2b(b'', key=secret",
         (WORDS + "a_viewer_who_knows_the_delimiter_of_a_quote_cannot_end_the_next_one",),

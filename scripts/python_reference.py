@@ -57,7 +57,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "midflight.assistant": (),
     "midflight.models.model": ("Model", "Prompt", "Turn", "Reply", "Spent", "complete"),
-    "midflight.models.model_address": ("open_model",),
+    "midflight.models": ("open_model",),
     "midflight.models.scripted": ("ScriptedModel", "say", "call"),
     "midflight.tools.specs": ("ToolSpec", "spec", "parse", "named"),
     "midflight.tools.files": ("Workspace",),

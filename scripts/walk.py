@@ -35,9 +35,9 @@ import midflight
 from midflight import Client, Run, RunHandle, agent, tool
 from midflight.control import Control
 from midflight.engines import watchdog
-from midflight.interfaces.voice.call.line import Engines, Line, line_to
-from midflight.interfaces.voice.call.room import RoomSink
-from midflight.interfaces.voice.speech.speech_engines import FRAME, WIDTH, Chunk, Heard
+from midflight.interfaces.voice.line import Line, line_to
+from midflight.interfaces.voice.room import RoomSink
+from midflight.interfaces.voice.speech.speech_engines import FRAME, WIDTH, Chunk, Engines, Heard
 from midflight.journal.record import Actor
 from midflight.runtime.steps import attempt
 from midflight.stores.sqlite import sqlite_news, sqlite_store, sqlite_writer

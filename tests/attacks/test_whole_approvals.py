@@ -20,15 +20,15 @@ from msgspec import Raw
 
 from kernel.journals import running
 from midflight.interfaces.agui.agui_state import open_interrupts
-from midflight.interfaces.chat.discord.discord_posts import TEXT_MAX, pieces, view_of
+from midflight.interfaces.chat.discord_posts import TEXT_MAX, pieces, view_of
 from midflight.interfaces.chat.run_posts import card
 from midflight.interfaces.chat.webhook import _shown as delivered
 from midflight.interfaces.cli.acknowledgement import question_lines
 from midflight.interfaces.cli.run_display import Follower, Lines, Picture
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.tui.question_card import facts_shown
-from midflight.interfaces.voice.speech.utterance import Question
-from midflight.interfaces.voice.talk.spoken_answers import Fitting, agrees, is_read_out, spoken
+from midflight.interfaces.voice.speech.agenda import Question
+from midflight.interfaces.voice.spoken_answers import Fitting, agrees, is_read_out, spoken
 from midflight.journal.events import QuestionOpened
 from midflight.journal.state import RunState
 from midflight.runtime.steps import preconditions

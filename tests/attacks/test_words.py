@@ -19,7 +19,7 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.assistant import Profile, assistant
-from midflight.assistant.prompt_text import quoted
+from midflight.assistant.dialogue import quoted
 from midflight.control import Control
 from midflight.journal.phases import Phase, Role
 from midflight.journal.record import Actor

@@ -18,7 +18,7 @@ from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
 from midflight.errors import StoreBusy
 from midflight.interfaces.chat.allow_list import People
-from midflight.interfaces.chat.discord.bot import serve
+from midflight.interfaces.chat.discord_bot import serve
 from midflight.journal.record import Recorded
 from midflight.journal.threads.front import open_messages
 from midflight.journal.threads.thread import ThreadState
@@ -71,7 +71,7 @@ async def store(tmp_path: Path) -> AsyncIterator[MoodyStore]:
 @pytest.fixture
 async def discord(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StandIn]:
     monkeypatch.setattr(
-        "midflight.interfaces.chat.discord.interactions.FORM_S", 20.0
+        "midflight.interfaces.chat.discord_interactions.FORM_S", 20.0
     )  # a machine may be busy
     async with standing_in() as service:
         yield service

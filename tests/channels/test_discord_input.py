@@ -135,7 +135,7 @@ async def test_a_form_that_cannot_be_made_in_time_is_said_to_be_slow(
         await ann.says(chat, "begin")
         await office.until_begun("slow")
         status = await discord.until_shown(chat, "**Running**")
-        monkeypatch.setattr("midflight.interfaces.chat.discord.interactions.FORM_S", 0.0)
+        monkeypatch.setattr("midflight.interfaces.chat.discord_interactions.FORM_S", 0.0)
         pressed = await ann.presses(status, "Redirect")
         await discord.until(lambda: "I am slow at this moment. Nothing was changed" in pressed.text)
         monkeypatch.undo()

@@ -15,9 +15,8 @@ from channels.stand_in import AT, GENERAL, TOKEN, StandIn
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.inputs import wall_clock
-from midflight.interfaces.chat.discord.bot import DiscordRefused, serve
-from midflight.interfaces.chat.discord.interactions import FORM_S
-from midflight.interfaces.chat.discord.missed_messages import LOOKED_AT_MAX
+from midflight.interfaces.chat.discord_bot import LOOKED_AT_MAX, DiscordRefused, serve
+from midflight.interfaces.chat.discord_interactions import FORM_S
 from midflight.interfaces.chat.relay import EDIT_GAP_S
 from midflight.journal.phases import Phase
 from midflight.models.scripted import call, say
@@ -248,7 +247,7 @@ async def test_whatever_is_pressed_is_answered_within_three_seconds_while_nothin
     way: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.chat.discord.interactions.FORM_S", FORM_S)
+    monkeypatch.setattr("midflight.interfaces.chat.discord_interactions.FORM_S", FORM_S)
     works, office = slow_clerk("stalled")
 
     async with talking(works):

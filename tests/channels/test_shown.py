@@ -27,7 +27,7 @@ from midflight.interfaces.chat.channel import (
 )
 from midflight.interfaces.chat.chat_memory import Ledger, Memory
 from midflight.interfaces.chat.chat_questions import ways
-from midflight.interfaces.chat.discord.discord_posts import modal_of, pieces, view_of
+from midflight.interfaces.chat.discord_posts import modal_of, pieces, view_of
 from midflight.interfaces.chat.incoming import Reply, answer, together
 from midflight.interfaces.chat.run_posts import SYMBOLS
 from midflight.interfaces.terminal.safe_text import visible

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from midflight.errors import ModelUnavailable
-from midflight.models.model_address import open_model
+from midflight.models import open_model
 
 KEYS = {"ANTHROPIC_API_KEY": "sk-ant-0123", "OPENAI_API_KEY": "sk-0123"}
 
@@ -75,7 +75,7 @@ def test_a_server_is_reached_by_http(url: str) -> None:
 def test_a_missing_package_names_its_extra(kind: str) -> None:
     told = python(
         f"import sys; sys.modules[{kind!r}] = None",
-        "from midflight.models.model_address import open_model",
+        "from midflight.models import open_model",
         f"try: open_model('{kind}:m', environment={{'{kind.upper()}_API_KEY': 'k'}})",
         "except Exception as error: print(type(error).__name__, error)",
     )
@@ -87,7 +87,7 @@ def test_a_missing_package_names_its_extra(kind: str) -> None:
 def test_nothing_is_imported_that_was_not_asked_for() -> None:
     told = python(
         "import sys, midflight, midflight.models.scripted",
-        "from midflight.models.model_address import open_model",
+        "from midflight.models import open_model",
         "open_model('demo')",
         "print({'anthropic', 'openai', 'genai_prices', 'httpx2', 'pydantic'} & set(sys.modules))",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from midflight.control.transcript import CUT, UNHEARD, Line
-from midflight.interfaces.terminal import thread_text
+from midflight.interfaces.terminal import looks
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from midflight.interfaces.terminal import thread_text
 def test_who_reads_what_was_spoken_is_told_if_it_was_not_heard_to_its_end(
     line: Line, who: str
 ) -> None:
-    told = thread_text.told(line)
+    told = looks.told(line)
 
     assert told is not None
     assert (told.who, told.text) == (who, line.text)

@@ -456,7 +456,7 @@ async def test_what_goes_on_beside_is_over_on_the_screen_as_soon_as_its_end_is_t
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "midflight.interfaces.tui.shown_run.BACKGROUND_S", 3600.0
+        "midflight.interfaces.tui.run_screen.BACKGROUND_S", 3600.0
     )  # only news can tell
     stage = Stage("tui-beside")
     look = stage.reader()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kernel.journals import Run, running
-from midflight.interfaces.tui import pane_text
+from midflight.interfaces.tui import panes
 from midflight.interfaces.tui.theme import DARK, tones
 from midflight.journal import events as e
 from midflight.view import RunBook
@@ -19,7 +19,7 @@ def test_a_run_in_the_background_that_was_deleted_is_drawn_as_that() -> None:
         book.take(record)
     gone = Background("r-2", "Check the figures", "purged", 0.0, 7.0, "")
 
-    drawn = pane_text.steps(replace(book.sheet(), background=[gone]), {}, 9.0, 60, tones(DARK)).text
+    drawn = panes.steps(replace(book.sheet(), background=[gone]), {}, 9.0, 60, tones(DARK)).text
 
     assert "· Check the figures" in drawn.plain
     assert drawn.plain.rstrip().endswith("Deleted, beside")
@@ -35,11 +35,11 @@ def test_of_a_plan_with_thousands_of_steps_the_part_around_the_running_one_is_sh
     for record in run.records:
         book.take(record)
 
-    shown, current = pane_text.steps(book.sheet(), {}, 9.0, 60, tones(DARK))
+    shown, current = panes.steps(book.sheet(), {}, 9.0, 60, tones(DARK))
 
     lines = shown.plain.splitlines()
     assert current is not None
     assert shown.plain[current:].startswith(" ◐ Part 0701")
     assert lines[0] == "  … 400 earlier steps"
     assert lines[-1] == "  … 1,200 more steps"
-    assert len(lines) == pane_text.STEPS_MAX + 2
+    assert len(lines) == panes.STEPS_MAX + 2

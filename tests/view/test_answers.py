@@ -11,8 +11,8 @@ from msgspec import Raw
 from midflight.interfaces.chat.chat_questions import ways
 from midflight.interfaces.chat.run_posts import card
 from midflight.interfaces.terminal.answer_form import choices, plain, wanted
-from midflight.interfaces.voice.talk.spoken_answers import payload_of
-from midflight.interfaces.voice.understanding.lexicon import Act, Meaning
+from midflight.interfaces.voice.lexicon import Act, Meaning
+from midflight.interfaces.voice.spoken_answers import payload_of
 from midflight.journal.events import QuestionOpened
 from midflight.runtime.steps.preconditions import schema as approval
 from midflight.view.data import Asked

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from midflight.interfaces.voice.speech.agenda import clauses
 from midflight.interfaces.voice.speech.espeak import Espeak
-from midflight.interfaces.voice.speech.utterance import clauses
 
 
 def words_begun(text: str, played: int) -> int:

@@ -17,13 +17,13 @@ import numpy as np
 
 from midflight.agents import Agent
 from midflight.control import Control, local
-from midflight.interfaces.voice.call.line import Engines, Line, line_to
-from midflight.interfaces.voice.call.room import Room, RoomSink, Timed
-from midflight.interfaces.voice.call.screen_news import Shown
+from midflight.interfaces.voice.line import Line, line_to
+from midflight.interfaces.voice.room import Room, RoomSink, Timed
 from midflight.interfaces.voice.speech.speech_engines import (
     FRAME,
     RATE,
     Chunk,
+    Engines,
     Heard,
     Mark,
     Recogniser,
@@ -32,6 +32,7 @@ from midflight.interfaces.voice.speech.speech_engines import (
     Vad,
     samples,
 )
+from midflight.interfaces.voice.voice_wire import Shown
 from midflight.journal.record import Actor
 
 WORD = RATE // 10

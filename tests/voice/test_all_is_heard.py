@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
-from midflight.interfaces.voice.call.screen_news import Trouble
 from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, Heard, samples
+from midflight.interfaces.voice.voice_wire import Trouble
 from midflight.models.scripted import ScriptedModel, say
 from voice.studio import PlainRecogniser, PlainVad, Words, talking
 
@@ -72,7 +72,7 @@ async def test_words_that_begin_as_the_last_are_understood_are_heard_from_their_
 async def test_who_speaks_longer_than_is_taken_at_once_is_heard_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.turns.turn_table.LONGEST_MS", 1_600)
+    monkeypatch.setattr("midflight.interfaces.voice.turn_table.LONGEST_MS", 1_600)
     words = Words()
     late = Late(words)
     async with talking(clerk(), folder=tmp_path, recogniser=late, words=words) as there:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from midflight.interfaces.voice.understanding.assents import is_assent
+from midflight.interfaces.voice.lexicon import is_assent
 
 LISTS = Path(__file__).parents[2] / "bench/voice"
 

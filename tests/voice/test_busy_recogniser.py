@@ -8,9 +8,9 @@ import anyio
 import pytest
 from typing_extensions import override
 
-from midflight.interfaces.voice.speech import moonshine
+from midflight.interfaces.voice.speech import offline_engines
 from midflight.interfaces.voice.speech.fallback import AnyRecogniser
-from midflight.interfaces.voice.speech.moonshine import AT_ONCE, Moonshine
+from midflight.interfaces.voice.speech.offline_engines import AT_ONCE, Moonshine
 from midflight.interfaces.voice.speech.speech_engines import Heard, SpeechFailed, silence
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -50,7 +50,7 @@ async def failures(engine: Moonshine, lines: int) -> list[str]:
 async def test_time_in_which_others_are_recognised_is_not_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(moonshine, "THINK_S", 2.5)
+    monkeypatch.setattr(offline_engines, "THINK_S", 2.5)
     monkeypatch.setattr(
         "midflight.interfaces.voice.speech.fallback.RECOGNISE_S", 5.0
     )  # of which one try has a half
@@ -72,9 +72,9 @@ async def test_time_in_which_others_are_recognised_is_not_counted(
 async def test_one_that_takes_too_long_is_busy_until_it_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(moonshine, "THINK_S", 0.1)
-    monkeypatch.setattr(moonshine, "TURN_S", 0.2)
-    monkeypatch.setattr(moonshine, "THINK_A_SECOND", 0.0)
+    monkeypatch.setattr(offline_engines, "THINK_S", 0.1)
+    monkeypatch.setattr(offline_engines, "TURN_S", 0.2)
+    monkeypatch.setattr(offline_engines, "THINK_A_SECOND", 0.0)
     engine = Slow(3.0)
 
     assert await failures(engine, AT_ONCE) == ["took more than 0.1 s"] * AT_ONCE
@@ -85,8 +85,8 @@ async def test_one_that_takes_too_long_is_busy_until_it_ends(
 
 
 async def test_who_speaks_long_is_given_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moonshine, "THINK_S", 0.1)
-    monkeypatch.setattr(moonshine, "TURN_S", 20.0)
+    monkeypatch.setattr(offline_engines, "THINK_S", 0.1)
+    monkeypatch.setattr(offline_engines, "TURN_S", 20.0)
     engine = Slow(0.6)
 
     assert (await engine.recognise(silence(28))).text == "Count please"

@@ -26,10 +26,9 @@ from midflight.interfaces.cli.commands import serve_command
 from midflight.interfaces.cli.commands.serve_command import MESSAGE_MAX
 from midflight.interfaces.http.access.access import Access
 from midflight.interfaces.http.access.keyring import Keyring
-from midflight.interfaces.voice.call.line import Engines
-from midflight.interfaces.voice.call.page_call import BEHIND, FULL, POLICY, TOO_OFTEN, router
-from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, SpeechFailed
-from midflight.interfaces.voice.talk.spoken_verbs import BROKEN_OFF
+from midflight.interfaces.voice.page_call import BEHIND, FULL, POLICY, TOO_OFTEN, router
+from midflight.interfaces.voice.speech.speech_engines import FRAME, RATE, Engines, SpeechFailed
+from midflight.interfaces.voice.spoken_verbs import BROKEN_OFF
 from midflight.journal.phases import Role
 from midflight.models.scripted import ScriptedModel, say
 from midflight.run import Run
@@ -239,7 +238,7 @@ async def test_who_says_wait_over_us_and_closes_the_page_is_not_waited_for_befor
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (
-        "call.voice_wire",
+        "voice_wire",
         "speech.playback",
     ):  # nobody is there to say how much was played
         monkeypatch.setattr(f"midflight.interfaces.voice.{module}.ANSWER_S", 60.0)
@@ -259,7 +258,7 @@ async def test_who_says_wait_over_us_and_closes_the_page_is_not_waited_for_befor
 async def test_whose_key_is_revoked_is_not_obeyed_with_the_last_words_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.KNOWN_S", 0.05)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.KNOWN_S", 0.05)
     async with exchange(tmp_path, worker) as there, there.call() as phone:
         await phone.tell(t="hello", rate=RATE)
         await phone.frames(there.words.said("Begin the work"))
@@ -298,7 +297,7 @@ async def test_with_a_key_to_talk_the_room_is_not_heard_and_what_is_said_to_the_
 async def test_after_a_key_was_down_for_too_long_the_room_is_not_heard_until_it_is_pressed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.turns.turn_table.LONGEST_MS", 960)
+    monkeypatch.setattr("midflight.interfaces.voice.turn_table.LONGEST_MS", 960)
     async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
         await phone.tell(t="hello", rate=RATE, mode="push")
         await phone.tell(t="talk", on=True)
@@ -369,7 +368,7 @@ async def test_sound_of_another_rate_is_not_heard_until_it_is_ours(tmp_path: Pat
 async def test_a_microphone_without_any_sound_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.SILENT_S", 0.2)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.SILENT_S", 0.2)
     async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
         await phone.until(lambda: phone.troubles())
         await phone.frames(SILENCE * 60)
@@ -383,7 +382,7 @@ async def test_a_microphone_without_any_sound_is_told_of(
 async def test_a_microphone_is_not_called_mute_for_the_time_in_which_no_key_was_pressed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.SILENT_S", 0.3)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.SILENT_S", 0.3)
     async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
         await phone.tell(t="hello", rate=RATE, mode="push")
         await phone.until(lambda: phone.shown)
@@ -400,7 +399,7 @@ async def test_a_microphone_is_not_called_mute_for_the_time_in_which_no_key_was_
 async def test_a_page_from_which_nothing_comes_any_more_does_not_keep_the_line_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.STILL_S", 0.5)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.STILL_S", 0.5)
     async with exchange(tmp_path, clerk(TEXT)) as there, there.call() as phone:
         await phone.tell(t="hello", rate=RATE)
         await phone.frames(there.words.said("Count please"))
@@ -423,7 +422,7 @@ async def asker(run: Run) -> str:
 async def test_a_question_that_comes_while_the_sound_of_a_page_is_suspended_was_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.STILL_S", 0.3)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.STILL_S", 0.3)
     monkeypatch.setattr("midflight.interfaces.voice.speech.playback.STALLED_MS", 1_000)
     async with exchange(tmp_path, asker) as there, there.call() as phone:
         await phone.tell(t="hello", rate=RATE)
@@ -459,7 +458,7 @@ async def asked_aloud(there: Exchange, phone: Phone) -> str:
 async def test_what_was_said_when_nothing_came_any_more_may_be_half_of_it_and_approves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.STILL_S", 0.3)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.STILL_S", 0.3)
     async with exchange(tmp_path, asker) as there, there.call() as phone:
         run = await asked_aloud(there, phone)
         await phone.frames(there.words.said("Yes", 0.5))  # of "yes, but only to Bob"
@@ -495,8 +494,8 @@ async def test_a_network_that_stands_still_for_a_while_does_not_end_what_is_bein
 async def test_a_key_that_nobody_lets_go_is_let_go_also_where_nothing_comes_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.STILL_S", 0.5)
-    monkeypatch.setattr("midflight.interfaces.voice.turns.turn_table.LONGEST_MS", 1_600)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.STILL_S", 0.5)
+    monkeypatch.setattr("midflight.interfaces.voice.turn_table.LONGEST_MS", 1_600)
     async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
         await phone.tell(t="hello", rate=RATE, mode="push")
         await phone.tell(t="talk", on=True)
@@ -551,8 +550,8 @@ async def test_a_page_is_told_whether_one_can_talk_here(tmp_path: Path) -> None:
 async def test_whose_key_is_revoked_is_not_talked_to_any_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.KNOWN_S", 0.05)
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.LAST_WORD_S", 10.0)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.KNOWN_S", 0.05)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.LAST_WORD_S", 10.0)
     async with exchange(tmp_path, clerk(TEXT)) as there:
         headers = {"authorization": f"Bearer {there.house.tokens[Role.CONTROLLER]}"}
         async with connect(there.url(), additional_headers=headers) as socket:
@@ -571,7 +570,7 @@ async def test_whose_key_is_revoked_is_not_talked_to_any_longer(
 async def test_one_more_than_there_is_room_for_is_told_so_and_let_in_when_another_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.LINES_MAX", 1)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.LINES_MAX", 1)
     async with exchange(tmp_path, clerk("thirteen")) as there:
         headers = {"authorization": f"Bearer {there.house.tokens[Role.CONTROLLER]}"}
         async with there.call() as first:
@@ -591,10 +590,10 @@ async def test_one_more_than_there_is_room_for_is_told_so_and_let_in_when_anothe
 
 async def cut_and_not_told(there: Exchange, phone: Phone, monkeypatch: pytest.MonkeyPatch) -> None:
     """Speech was cut, and until the page says how much of it was played nobody hears."""
-    for module in ("call.voice_wire", "speech.playback"):
+    for module in ("voice_wire", "speech.playback"):
         monkeypatch.setattr(f"midflight.interfaces.voice.{module}.ANSWER_S", 30.0)
     monkeypatch.setattr(
-        "midflight.interfaces.voice.call.page_call.SILENT_S", 60.0
+        "midflight.interfaces.voice.page_call.SILENT_S", 60.0
     )  # it sends silence, and not nothing
     await phone.tell(t="hello", rate=RATE)
     await phone.frames(there.words.said("Count please"))
@@ -609,7 +608,7 @@ async def test_who_speaks_quicker_than_we_hear_is_told_once_and_a_key_is_never_l
 ) -> None:
     async with exchange(tmp_path, clerk(TEXT, "thirteen")) as there, there.call() as phone:
         await cut_and_not_told(there, phone, monkeypatch)
-        monkeypatch.setattr("midflight.interfaces.voice.call.page_call.UNHEARD_MAX", 8 * FRAME)
+        monkeypatch.setattr("midflight.interfaces.voice.page_call.UNHEARD_MAX", 8 * FRAME)
 
         await phone.tell(t="hello", rate=RATE, mode="push")
         await phone.frames(SILENCE * 20)
@@ -617,7 +616,7 @@ async def test_who_speaks_quicker_than_we_hear_is_told_once_and_a_key_is_never_l
         await phone.frames(SILENCE * 20)
         await phone.tell(t="talk", on=False)
         await phone.until(lambda: phone.troubles())
-        monkeypatch.setattr("midflight.interfaces.voice.call.page_call.UNHEARD_MAX", 10_000 * FRAME)
+        monkeypatch.setattr("midflight.interfaces.voice.page_call.UNHEARD_MAX", 10_000 * FRAME)
         phone.is_deaf_to_cuts = False
         await phone.tell(t="silenced", played=phone.played)
         await phone.until(lambda: "asked again" in phone.outcomes())
@@ -635,7 +634,7 @@ async def test_what_waits_to_be_heard_is_counted_by_its_length_and_not_by_its_me
 ) -> None:
     async with exchange(tmp_path, clerk(TEXT)) as there, there.call() as phone:
         await cut_and_not_told(there, phone, monkeypatch)
-        monkeypatch.setattr("midflight.interfaces.voice.call.page_call.UNHEARD_MAX", 10 * RATE)
+        monkeypatch.setattr("midflight.interfaces.voice.page_call.UNHEARD_MAX", 10 * RATE)
 
         for _ in range(12):
             await phone.send(bytes(4 + 2 * RATE))
@@ -649,8 +648,8 @@ async def test_what_waits_to_be_heard_is_counted_by_its_length_and_not_by_its_me
 async def test_a_key_that_is_pressed_all_the_time_is_not_followed_and_is_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.KEYS_MAX", 3)
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.KEYS_S", 60.0)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.KEYS_MAX", 3)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.KEYS_S", 60.0)
     words = Words()
     recogniser, asked = PlainRecogniser(words), list[None]()
     recogniser.before = lambda: asked.append(None)
@@ -667,7 +666,7 @@ async def test_a_key_that_is_pressed_all_the_time_is_not_followed_and_is_again_l
         assert set(phone.troubles()) == {TOO_OFTEN}
         assert len(asked) <= 3
         monkeypatch.setattr(
-            "midflight.interfaces.voice.call.page_call.KEYS_S", 0.0
+            "midflight.interfaces.voice.page_call.KEYS_S", 0.0
         )  # as if that were long ago
         await phone.tell(t="talk", on=True)
         await phone.frames(words.said("Count please"))
@@ -678,7 +677,7 @@ async def test_a_key_that_is_pressed_all_the_time_is_not_followed_and_is_again_l
 
 
 async def test_nobody_takes_all_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.page_call.LINES_EACH", 1)
+    monkeypatch.setattr("midflight.interfaces.voice.page_call.LINES_EACH", 1)
     async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as first:
         await first.until(lambda: first.shown)
         headers = {"authorization": f"Bearer {there.house.tokens[Role.CONTROLLER]}"}

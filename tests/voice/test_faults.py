@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
-from midflight.interfaces.voice.call.line import CANNOT_SPEAK
-from midflight.interfaces.voice.call.room import RoomSink
-from midflight.interfaces.voice.call.screen_news import Outcome, Trouble
+from midflight.interfaces.voice.ear import FRAME_BYTES, KEPT_MAX, REST_MS, Ear
+from midflight.interfaces.voice.line import CANNOT_SPEAK
+from midflight.interfaces.voice.room import RoomSink
 from midflight.interfaces.voice.speech.fallback import AnyRecogniser, AnySynthesiser
 from midflight.interfaces.voice.speech.speech_engines import (
     FRAME_MS,
@@ -27,8 +27,8 @@ from midflight.interfaces.voice.speech.speech_engines import (
     SpeechFailed,
     Word,
 )
-from midflight.interfaces.voice.turns.ear import FRAME_BYTES, KEPT_MAX, REST_MS, Ear
-from midflight.interfaces.voice.turns.turn_actions import CANNOT_HEAR, SORRY
+from midflight.interfaces.voice.turn_actions import CANNOT_HEAR, SORRY
+from midflight.interfaces.voice.voice_wire import Outcome, Trouble
 from midflight.models.scripted import ScriptedModel, say
 from voice.studio import WORD, PlainRecogniser, PlainSynthesiser, PlainVad, Scene, Words, talking
 
@@ -90,7 +90,7 @@ async def test_an_ear_that_fails_goes_by_loudness_says_so_and_words_are_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     monkeypatch.setattr(
-        "midflight.interfaces.voice.turns.ear.STUCK_S", 60.0
+        "midflight.interfaces.voice.ear.STUCK_S", 60.0
     )  # a busy machine's are not meant
     how, told = VAD_FAULTS[fault]
     agent, model = clerk(TEXT)
@@ -173,7 +173,7 @@ async def test_what_an_ear_that_stops_again_costs_is_told_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "midflight.interfaces.voice.turns.ear.STUCK_S", -1.0
+        "midflight.interfaces.voice.ear.STUCK_S", -1.0
     )  # as if each frame took that long
     agent, _ = clerk(TEXT)
     async with talking(agent, folder=tmp_path) as there:

@@ -9,7 +9,7 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.interfaces.voice.talk.spoken_verbs import BROKEN_OFF
+from midflight.interfaces.voice.spoken_verbs import BROKEN_OFF
 from midflight.journal.phases import Cause
 from midflight.journal.record import Actor
 from midflight.run import Run

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.interfaces.voice.call.screen_news import Did
+from midflight.interfaces.voice.voice_wire import Did
 from midflight.journal.phases import Cause, Phase, Role
 from midflight.journal.record import Actor
 from midflight.run import Run

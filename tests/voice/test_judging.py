@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from midflight.interfaces.voice.judgement import judge
 from midflight.interfaces.voice.speech.speech_engines import Heard, Word
-from midflight.interfaces.voice.turns.turn_table import Verdict
-from midflight.interfaces.voice.understanding.judgement import judge
+from midflight.interfaces.voice.turn_table import Verdict
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.interfaces.voice.understanding.lexicon import (
+from midflight.interfaces.voice.lexicon import (
     Act,
     approves,
     cancels,

@@ -10,14 +10,14 @@ import pytest
 from typing_extensions import override
 
 from midflight.assistant import Profile, Rules, assistant
-from midflight.interfaces.voice.call.room import RoomSink
-from midflight.interfaces.voice.call.screen_news import Did, Handed, Outcome
+from midflight.interfaces.voice.call_record import Moment
+from midflight.interfaces.voice.lexicon import Act, meaning
+from midflight.interfaces.voice.room import RoomSink
 from midflight.interfaces.voice.speech.speech_engines import Heard
-from midflight.interfaces.voice.talk.dictation import Moment
-from midflight.interfaces.voice.talk.spoken_verbs import WITH_A_PERSON, YES_OR_NO
-from midflight.interfaces.voice.turns.turn_actions import SORRY
-from midflight.interfaces.voice.turns.turn_table import Floor
-from midflight.interfaces.voice.understanding.lexicon import Act, meaning
+from midflight.interfaces.voice.spoken_verbs import WITH_A_PERSON, YES_OR_NO
+from midflight.interfaces.voice.turn_actions import SORRY
+from midflight.interfaces.voice.turn_table import Floor
+from midflight.interfaces.voice.voice_wire import Did, Handed, Outcome
 from midflight.journal.phases import Cause, Phase
 from midflight.journal.record import Actor
 from midflight.models.scripted import ScriptedModel, say
@@ -277,7 +277,7 @@ async def test_who_hangs_up_in_the_middle_of_a_reply_leaves_what_was_heard(tmp_p
 async def test_who_hangs_up_on_recognisers_that_are_dead_leaves_what_was_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.interfaces.voice.call.line.SETTLE_S", 0.3)
+    monkeypatch.setattr("midflight.interfaces.voice.line.SETTLE_S", 0.3)
     clerk, _ = speaker(TEXT)
     words = Words()
     recogniser = PlainRecogniser(words)

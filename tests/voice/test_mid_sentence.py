@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from midflight.assistant import Profile, Rules, assistant
-from midflight.interfaces.voice.call.room import RoomSink
-from midflight.interfaces.voice.call.screen_news import Did, Outcome, Saying
+from midflight.interfaces.voice.room import RoomSink
+from midflight.interfaces.voice.voice_wire import Did, Outcome, Saying
 from midflight.models.scripted import ScriptedModel, say
 from voice.studio import THREAD, WORD, Scene, talking
 from voice.talkers import TEXT, Shop, thinking

@@ -9,12 +9,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from midflight.interfaces.voice.call.room import RoomSink
+from midflight.interfaces.voice.room import RoomSink
+from midflight.interfaces.voice.speech.agenda import Clause, Question
 from midflight.interfaces.voice.speech.fallback import AnySynthesiser
 from midflight.interfaces.voice.speech.mouth import Mouth
 from midflight.interfaces.voice.speech.playback import Making
 from midflight.interfaces.voice.speech.speech_engines import SpeechFailed
-from midflight.interfaces.voice.speech.utterance import Clause, Question
 from voice.studio import WORD, PlainSynthesiser
 
 pytestmark = pytest.mark.anyio

@@ -8,11 +8,11 @@ from typing import NoReturn
 import pytest
 
 from midflight.errors import StoreFull, StoreUnavailable
-from midflight.interfaces.voice.call.room import RoomSink
-from midflight.interfaces.voice.call.screen_news import Did, Trouble
+from midflight.interfaces.voice.call_record import NOT_NOTED
+from midflight.interfaces.voice.room import RoomSink
 from midflight.interfaces.voice.speech.speech_engines import samples
-from midflight.interfaces.voice.talk.heard_words import NOT_NOTED
-from midflight.interfaces.voice.talk.spoken_verbs import WITH_A_PERSON
+from midflight.interfaces.voice.spoken_verbs import WITH_A_PERSON
+from midflight.interfaces.voice.voice_wire import Did, Trouble
 from midflight.journal.phases import Cause, Role
 from midflight.journal.record import Actor
 from voice.studio import THREAD, WORD, talking

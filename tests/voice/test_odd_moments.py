@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.interfaces.voice.talk.spoken_verbs import BROKEN_OFF
-from midflight.interfaces.voice.turns.turn_actions import SORRY
-from midflight.interfaces.voice.turns.turn_table import Floor
+from midflight.interfaces.voice.spoken_verbs import BROKEN_OFF
+from midflight.interfaces.voice.turn_actions import SORRY
+from midflight.interfaces.voice.turn_table import Floor
 from midflight.run import Run
 from voice.studio import THREAD, WORD, on_the_line, talking
 from voice.talkers import TEXT, Shop, counting, speaker

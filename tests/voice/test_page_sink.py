@@ -10,10 +10,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from midflight.interfaces.voice.call import voice_wire
-from midflight.interfaces.voice.call.voice_wire import PageSink, Silenced, read_text
+from midflight.interfaces.voice import voice_wire
+from midflight.interfaces.voice.speech.agenda import Question, Utterance
 from midflight.interfaces.voice.speech.mouth import Mouth
-from midflight.interfaces.voice.speech.utterance import Question, Utterance
+from midflight.interfaces.voice.voice_wire import PageSink, Silenced, read_text
 from voice.studio import WORD, PlainSynthesiser
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from midflight.interfaces.voice.speech.agenda import clauses, heard_of, speakable
 from midflight.interfaces.voice.speech.speech_engines import Mark
-from midflight.interfaces.voice.speech.utterance import clauses, heard_of, speakable
 
 TEXT = "Here is the summary"
 MARKS = (Mark(0, 0), Mark(100, 5), Mark(200, 8), Mark(300, 12))

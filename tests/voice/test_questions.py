@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from midflight.agents import Agent, agent
-from midflight.interfaces.voice.call.screen_news import Did
-from midflight.interfaces.voice.talk.dictation import Moment
-from midflight.interfaces.voice.turns.turn_actions import SORRY
-from midflight.interfaces.voice.turns.turn_table import Floor
-from midflight.interfaces.voice.understanding.lexicon import Act, meaning
+from midflight.interfaces.voice.call_record import Moment
+from midflight.interfaces.voice.lexicon import Act, meaning
+from midflight.interfaces.voice.turn_actions import SORRY
+from midflight.interfaces.voice.turn_table import Floor
+from midflight.interfaces.voice.voice_wire import Did
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor
 from midflight.journal.state import RunState

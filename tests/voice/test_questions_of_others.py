@@ -11,8 +11,8 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.interfaces.voice.call.screen_news import Did
-from midflight.interfaces.voice.understanding.lexicon import Act
+from midflight.interfaces.voice.lexicon import Act
+from midflight.interfaces.voice.voice_wire import Did
 from midflight.journal.phases import LIVE, Cause
 from midflight.journal.record import Actor
 from midflight.journal.state import RunState

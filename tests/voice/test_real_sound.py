@@ -12,23 +12,22 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import local
-from midflight.interfaces.voice.call.line import Engines, line_to
-from midflight.interfaces.voice.call.offline_engines import offline_engines
-from midflight.interfaces.voice.call.room import Room, RoomSink
-from midflight.interfaces.voice.call.screen_news import FloorShown, Outcome, Shown
+from midflight.interfaces.voice.judgement import SURE, judge
+from midflight.interfaces.voice.line import line_to
+from midflight.interfaces.voice.room import Room, RoomSink
 from midflight.interfaces.voice.speech.espeak import Espeak
-from midflight.interfaces.voice.speech.moonshine import Moonshine
-from midflight.interfaces.voice.speech.silero import Silero
+from midflight.interfaces.voice.speech.offline_engines import Moonshine, Silero, offline_engines
 from midflight.interfaces.voice.speech.speech_engines import (
     FRAME,
     RATE,
     WIDTH,
+    Engines,
     SpeechFailed,
     samples,
     silence,
 )
-from midflight.interfaces.voice.turns.turn_table import Verdict
-from midflight.interfaces.voice.understanding.judgement import SURE, judge
+from midflight.interfaces.voice.turn_table import Verdict
+from midflight.interfaces.voice.voice_wire import FloorShown, Outcome, Shown
 from midflight.run import Run
 from voice import speakers
 from voice.clerks import SUMMARY

@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.interfaces.voice.call.screen_news import Outcome
 from midflight.interfaces.voice.speech.speech_engines import RATE
-from midflight.interfaces.voice.turns.turn_actions import FOR_ME
-from midflight.interfaces.voice.turns.turn_table import Floor
+from midflight.interfaces.voice.turn_actions import FOR_ME
+from midflight.interfaces.voice.turn_table import Floor
+from midflight.interfaces.voice.voice_wire import Outcome
 from midflight.run import Run
 from voice.studio import THREAD, WORD, PlainRecogniser, Scene, Words, on_the_line, talking
 from voice.talkers import TEXT, counting, speaker

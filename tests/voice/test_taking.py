@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midflight.interfaces.voice.speech.speech_engines import FRAME_MS
-from midflight.interfaces.voice.turns.turn_table import (
+from midflight.interfaces.voice.turn_table import (
     CLICK_MS,
     END_HELD_MS,
     END_MS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from midflight.interfaces.voice.judgement import judge, may_only_remark
 from midflight.interfaces.voice.speech.speech_engines import Heard
-from midflight.interfaces.voice.turns.turn_table import Verdict
-from midflight.interfaces.voice.understanding.judgement import judge, may_only_remark
+from midflight.interfaces.voice.turn_table import Verdict
 
 SURE = 0.95
 

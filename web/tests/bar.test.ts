@@ -9,7 +9,7 @@ import { offer, run, thread } from "./given";
 
 const seen = (more: Partial<Seen> = {}): Seen => ({ connection: "live", now: 160, operator: false, ...more });
 const labels = (given: Partial<RunSheet>, more: Partial<Seen> = {}): string[] => barOf(run(given), seen(more)).slots.map((slot) => slot.label);
-const asks = { question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: 1000, answerers: [], facts: [], cap: "", why: "" };
+const asks = { question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: 1000, answerers: [], facts: [], cap: "", why: "", verb: "answer", ways: [], skip: "" };
 
 describe("the three slots", () => {
   it("keep their order in every state of a run that lives", () => {
@@ -78,7 +78,7 @@ describe("the words of the state", () => {
   };
 
   it("name what it does, finishes, waits for or undoes", () => {
-    const line = (word: string) => ({ position: 1, noun: "hold", word, why: "", earlier: false });
+    const line = (word: string) => ({ position: 1, noun: "hold", word, why: "", earlier: false, group: "", can_undo: false });
     const flying = { position: 4, name: "Send", noun: "email", effect: "once" as const, irreversible: true, can_be_stopped: false };
     expect(said({})).toBe("Running: Check");
     expect(said({ phase: "pausing", holds: ["user"], in_flight: [flying] })).toBe("Pausing: finishing email");

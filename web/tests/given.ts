@@ -24,7 +24,8 @@ export const run = (more: Partial<RunSheet> = {}): RunSheet => ({
   receipt: { run: "r-1", phase: "running", lines: [], saved: [], inherited: [] }, moving_since: 140,
   steps: [step("Read"), step("Check", { status: "running" }), queued("Hold")], done: 1, changes: [], marks: [], spend: [], background: [],
   result: "", ended_at: null, ended_by: "", failed_step: "", fork_from: null, undriven_since: null, reads_messages: true,
-  parked_for: "", undoing: "", cause: "", ...more,
+  parked_for: "", undoing: "", cause: "",
+  bar: { looks: "running", word: "Running", detail: "", slots: [], menu: [], away: "" }, ...more,
 });
 
 export const line = (position: number, kind: string, more: Partial<Line> = {}): Line => ({

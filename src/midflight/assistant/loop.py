@@ -10,9 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from midflight.assistant.dialogue import Conversation, sum_up
-from midflight.assistant.person_questions import asked, consent_to_words, retry_thinking
 from midflight.assistant.profile import Profile, Profiles
-from midflight.assistant.thinking import Thought
+from midflight.assistant.thinking import Thought, asked, consent_to_words, retry_thinking
 from midflight.assistant.tool_batch import act
 from midflight.run import Redirected, Run
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from midflight.assistant.dialogue import STRANGER, TRUSTED, by_role, cut, name, quoted, short
 from midflight.assistant.profile import Open, Policy
-from midflight.assistant.prompt_text import STRANGER, TRUSTED, by_role, cut, name, quoted, short
 from midflight.assistant.thinking import Thought, streamed, thinking
 from midflight.conversation import REPORT, Choice, Spoken, TriageView
 from midflight.models.model import Model, Prompt, ToolSpec, Turn

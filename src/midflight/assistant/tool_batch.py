@@ -9,10 +9,9 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midflight.assistant.dialogue import IN_DOUBT, SKIPPED
-from midflight.assistant.person_questions import Skip, consent_to_action, retry_step
+from midflight.assistant.dialogue import IN_DOUBT, SKIPPED, as_text, short, words_in
 from midflight.assistant.profile import Action, Profile
-from midflight.assistant.prompt_text import as_text, short, words_in
+from midflight.assistant.thinking import Skip, consent_to_action, retry_step
 from midflight.errors import InvalidRequest, NotPlainData, PayloadTooLarge, Refused, StepFailed
 from midflight.models.model import ToolCall
 from midflight.run import Redirected, Run

@@ -17,8 +17,8 @@ from midflight.demo.analyst_tools import HOLD_S, TO, AnalystTools
 from midflight.errors import InvalidRequest
 from midflight.journal.phases import ENDS
 from midflight.journal.record import Actor, Limits
+from midflight.models import open_model
 from midflight.models.model import Model
-from midflight.models.model_address import open_model
 from midflight.stores.protocol import Row
 
 MODELLED: Final = f"{NAME}-model"

@@ -8,14 +8,21 @@ from msgspec import Struct
 
 from midflight.journal.phases import Outcome, Phase
 from midflight.journal.state import LOST, NOT_SEEN, WORKER_LOST, Attempt, RunState
+from midflight.journal.transition_table import TRANSITIONS, VERBS
 
 UNDO_ASKED: Final = "undo asked for"
+SAVED: Final = "Saved to thread"
+INHERITED: Final = "Taken over from the run before"
+GROUPS: Final = {"undone": "Undone", UNDO_ASKED: "Undo asked for"}
+OTHERS: Final = {Phase.DONE: "Done", Phase.CANCELLING: "To be undone"}
+"""Headings of the effects that are not undone; in other phases it is "Not undone"."""
 
 
 class Line(Struct, frozen=True):
     """One effect, in words for a person: *undone*, *final (irreversible)*, *unknown (why)*.
 
-    ``noun`` is its label, by which a person knows it from others of its kind.
+    ``noun`` is its label, by which a person knows it from others of its kind. ``group`` is the
+    heading under which it stands, and ``can_undo`` says whether an undo of it can be asked for.
     """
 
     position: int
@@ -23,6 +30,8 @@ class Line(Struct, frozen=True):
     word: str
     why: str = ""
     earlier: bool = False  # done for a brief that was changed since, and not asked for again
+    group: str = ""
+    can_undo: bool = False
 
     @property
     def text(self) -> str:
@@ -54,7 +63,17 @@ def receipt(state: RunState) -> Receipt:
 def _line(state: RunState, effect: Attempt) -> Line:
     word, why = _word(state, effect)
     earlier = max(effect.course, effect.reused) < state.entered_course
-    return Line(effect.position, effect.label, word, why, earlier)
+    group = GROUPS.get(word) or OTHERS.get(state.phase, "Not undone")
+    can_undo = effect.can_be_undone and effect.position not in state.undo_wanted
+    return Line(
+        effect.position,
+        effect.label,
+        word,
+        why,
+        earlier,
+        group,
+        can_undo and VERBS["undo"] in TRANSITIONS[state.phase],
+    )
 
 
 def _word(state: RunState, effect: Attempt) -> tuple[str, str]:

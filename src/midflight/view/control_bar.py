@@ -1,19 +1,22 @@
 """The bar of a run: the state in words, and three slots, each with its consequence now.
 
-The words for the phases of a run are chosen here, for every front door.
+Every front door draws this bar and chooses no words of its own. A sheet comes with its bar, in
+which nothing depends on the clock; ``at`` says how a slot stands at a moment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import ceil
 from typing import Final
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from midflight.journal.phases import ENDS, Cause, Phase
-from midflight.journal.preview import Offer
-from midflight.journal.requests import ASIDE, HANDED_OVER
+from midflight.control.verbs import VERBS
+from midflight.journal.phases import ENDS, Cause, Phase, Role
+from midflight.journal.requests import ASIDE
 from midflight.view.amounts import cap_words
-from midflight.view.data import Asked, RunSheet
+from midflight.view.data import Asked, Bar, RunSheet, Slot
 from midflight.view.proposals import CAP
 
 PHASE_WORDS: Final = {
@@ -37,24 +40,53 @@ DELETED: Final = "Deleted"
 """The same for a run that ended long ago, and was purged."""
 
 STOP_NOW_AFTER_S: Final = 5.0
+RECONNECTING: Final = "Reconnecting"
+NOT_YET: Final = "Undoing first, offered in {} s"
 AWAY: Final = {
     1: "Sent when back online",
     2: "Asks again when back",
     3: "Asks again when back",
 }
+LAST_SEEN: Final = {
+    Phase.QUEUED: "It had not begun when the line was lost",
+    Phase.PAUSING: "It was pausing when the line was lost",
+    Phase.PAUSED: "It was paused when the line was lost",
+    Phase.WAITING: "It waits for you",
+    Phase.CANCELLING: "It was cancelling when the line was lost",
+}
+"""The way a run stood when the line was lost, which is all that is known."""
+CURRENT: Final = frozenset({"running", "paused", "waiting", "retrying", "undoing", "lost"})
+"""States of a step at which a run may stand."""
+TO_UNDO: Final = ("to be undone", "being undone")
+"""Words of a receipt for effects that a cancel has still to undo."""
 
 
-class Slot(Struct, frozen=True):
-    """One button: its ``verb``, its label, its consequence, and whether it can be pressed.
+def bar(sheet: RunSheet) -> Bar:
+    """Return the bar of a run; its slots are those of a door that can do everything."""
+    looks, word, detail = _stands(sheet)
+    found = _places(sheet, SCREEN)
+    offered = {slot.verb for slot in found}
+    menu = tuple(v for v, offer in sheet.preview.items() if offer.enabled and v not in offered)
+    return Bar(looks, word, detail, found, menu, _last_seen(sheet))
 
-    ``confirm`` is asked in place first.
-    """
 
-    verb: str
-    label: str
-    consequence: str
-    enabled: bool = True
-    confirm: str = ""
+def at(slot: Slot, now: float) -> Slot:
+    """Return a slot as it stands at a moment: still closed, or with the time that is left."""
+    if slot.opens_at is not None and now < slot.opens_at:
+        wait = ceil(min(STOP_NOW_AFTER_S, slot.opens_at - now))
+        return replace(slot, enabled=False, consequence=NOT_YET.format(wait))
+    if slot.expires_at is not None:
+        says = f"{slot.consequence}, {time_left(slot.expires_at - now)}"
+        return replace(slot, consequence=says)
+    return slot
+
+
+def slots(sheet: RunSheet, now: float, *, connected: bool = True) -> tuple[Slot, ...]:
+    """Return the three slots of a terminal as they are now."""
+    found = [at(slot, now) for slot in _places(sheet, TERMINAL)]
+    if connected or sheet.phase in ENDS:
+        return tuple(found)
+    return tuple(replace(slot, consequence=AWAY[number]) for number, slot in enumerate(found, 1))
 
 
 # ── the state in words ───────────────────────────────────────────────────────────────────────
@@ -62,28 +94,19 @@ class Slot(Struct, frozen=True):
 
 def headline(sheet: RunSheet) -> tuple[str, str]:
     """Return the word for the run's state, and a few words about it."""
-    word = PHASE_WORDS[sheet.phase]
+    return _stands(sheet)[1:]
+
+
+def _stands(sheet: RunSheet) -> tuple[str, str, str]:
+    """Return the looks, the word and the detail of a run."""
+    phase, word = sheet.phase, PHASE_WORDS[sheet.phase]
     if sheet.undriven_since is not None:
-        return UNDRIVEN, _undriven(sheet, word.lower())
-    match sheet.phase:
-        case Phase.RUNNING:
-            return word, _doing(sheet)
-        case Phase.PAUSING:
-            return word, _finishing(sheet)
-        case Phase.PAUSED:
-            return _paused(sheet)
-        case Phase.WAITING:
-            return word, _asked(sheet)
-        case Phase.CANCELLING:
-            return word, sheet.undoing.capitalize()
-        case Phase.DONE:
-            return word, sheet.result
-        case Phase.CANCELLED:
-            return word, "Work saved to thread" * bool(sheet.receipt.saved)
-        case Phase.FAILED:
-            return " at ".join(filter(None, [word, sheet.failed_step])), sheet.error
-        case _:
-            return word, sheet.ended_by if sheet.phase is Phase.KILLED else ""
+        return "undriven", UNDRIVEN, _undriven(sheet, word.lower())
+    if phase is Phase.PAUSED:
+        return _paused(sheet)
+    if phase is Phase.FAILED and sheet.fork_from is not None:
+        word = f"{word} at step {sheet.fork_from.number}"
+    return phase, word, _DETAILS[phase](sheet)
 
 
 def _undriven(sheet: RunSheet, word: str) -> str:
@@ -94,39 +117,82 @@ def _undriven(sheet: RunSheet, word: str) -> str:
 
 
 def _asked(sheet: RunSheet) -> str:
-    return sheet.questions[0].message if sheet.questions else ""
+    return next((asked.message for asked in sheet.questions if asked.kind != CAP), "")
 
 
 def _finishing(sheet: RunSheet) -> str:
-    names = " and ".join(dict.fromkeys(flying.name for flying in sheet.in_flight))
+    names = " and ".join(dict.fromkeys(each.noun or each.name for each in sheet.in_flight))
     return f"finishing {names}" if names else ""
 
 
 def _doing(sheet: RunSheet) -> str:
-    running = [step.name for step in sheet.steps if step.status in {"running", "retrying"}]
-    asks = f"{len(sheet.questions)} for you to decide" if sheet.questions else ""
-    return "; ".join(filter(None, [" and ".join(dict.fromkeys(running)), asks]))
+    running = [step.name for step in sheet.steps if step.status in CURRENT]
+    running = running or [flying.name for flying in sheet.in_flight[:1]]
+    number = len(sheet.questions)
+    asks = f"{number} question{'s' * (number > 1)} for you" if number else ""
+    return ", ".join(filter(None, [" and ".join(dict.fromkeys(running)), asks]))
 
 
-def _paused(sheet: RunSheet) -> tuple[str, str]:
-    alive = sum(child.ended_at is None and child.phase != "paused" for child in sheet.background)
-    holds = set(sheet.holds)
+def _paused(sheet: RunSheet) -> tuple[str, str, str]:
+    """Say by which hold; the person's own first, which is what they remember."""
+    looks, word, holds = Phase.PAUSED, PHASE_WORDS[Phase.PAUSED], set(sheet.holds)
+    if Cause.USER in holds:
+        return looks, word, _at_rest(sheet)
     if Cause.CAP in holds:
-        return "Paused at the cap", at_cap(sheet)
+        return looks, "Paused at the cap", at_cap(sheet)
     if Cause.HUMAN in holds:
-        return _with_a_person(sheet)
-    if Cause.PARKED in holds and Cause.USER not in holds:
-        return "Parked", sheet.parked_for
-    if Cause.STALE in holds and sheet.questions:
-        return "Paused", sheet.questions[0].message
+        word = f"{sheet.human} has it" if sheet.human else "Handed to a person"
+        return "human", word, _asked(sheet) or "It goes on when it is handed back"
+    if Cause.STALE in holds and _asked(sheet):
+        return Phase.WAITING, PHASE_WORDS[Phase.WAITING], _asked(sheet)
+    if Cause.PARKED in holds:
+        return looks, "Parked", sheet.parked_for or "Something else is in front"
+    if Cause.DRAIN in holds:
+        return looks, word, "Goes on when its server is back"
+    return looks, word, _at_rest(sheet)
+
+
+def _at_rest(sheet: RunSheet) -> str:
+    alive = sum(child.ended_at is None and child.phase != "paused" for child in sheet.background)
     if alive:
-        return "Paused", f"{alive} background task{'s' * (alive > 1)} still run{'s' * (alive == 1)}"
-    return "Paused", "Nothing is running or spending"
+        return f"{alive} background task{'s' * (alive > 1)} still run{'s' * (alive == 1)}"
+    return "Nothing is running or spending"
 
 
-def _with_a_person(sheet: RunSheet) -> tuple[str, str]:
-    word = f"{sheet.human} has it" if sheet.human else "Handed to a person"
-    return word, _asked(sheet) or "It goes on when it is handed back"
+def _undoing(sheet: RunSheet) -> str:
+    words = [line.word for line in sheet.receipt.lines]
+    done, left = words.count("undone"), sum(words.count(word) for word in TO_UNDO)
+    if left:
+        return f"Undoing {done + 1} of {done + left}, saving to thread"
+    return (sheet.undoing[:1].upper() + sheet.undoing[1:]) or "Saving to thread"
+
+
+def _failed(sheet: RunSheet) -> str:
+    return ": ".join(filter(None, [sheet.failed_step, sheet.cause]))
+
+
+_DETAILS: Final[dict[Phase, Callable[[RunSheet], str]]] = {
+    Phase.QUEUED: lambda _: "",
+    Phase.RUNNING: _doing,
+    Phase.PAUSING: _finishing,
+    Phase.WAITING: _asked,
+    Phase.CANCELLING: _undoing,
+    Phase.DONE: lambda sheet: sheet.result,
+    Phase.CANCELLED: lambda sheet: (
+        "Work saved to thread" if sheet.receipt.saved else "Its receipt says what was done"
+    ),
+    Phase.FAILED: _failed,
+    Phase.KILLED: lambda sheet: sheet.ended_by,
+}
+
+
+def _last_seen(sheet: RunSheet) -> str:
+    """Return how a run stood that cannot be asked any more; one that ended does not change."""
+    if sheet.phase in ENDS:
+        return ""
+    if sheet.phase is Phase.PAUSED and set(sheet.holds) == {Cause.STALE} and _asked(sheet):
+        return LAST_SEEN[Phase.WAITING]
+    return LAST_SEEN.get(sheet.phase, "The agent keeps running")
 
 
 def at_cap(sheet: RunSheet) -> str:
@@ -138,9 +204,18 @@ def at_cap(sheet: RunSheet) -> str:
     return (asked.why.capitalize() if asked else "") or "All that it may"
 
 
+def time_left(seconds: float) -> str:
+    """``expired``, ``40 s left``, ``12 min left``, ``3 h left``."""
+    if seconds <= 0:
+        return "expired"
+    if seconds < 90:
+        return f"{ceil(seconds)} s left"
+    return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.0f} h left"
+
+
 def is_answered(asked: Asked) -> bool:
     """Return whether a question takes an answer; a cap is raised, a run is handed back."""
-    return asked.kind not in {CAP, HANDED_OVER}
+    return asked.verb == "answer"
 
 
 def read_when(sheet: RunSheet, *, converses: bool) -> str:
@@ -156,71 +231,73 @@ def read_when(sheet: RunSheet, *, converses: bool) -> str:
 
 # ── the slots ────────────────────────────────────────────────────────────────────────────────
 
+TERMINAL: Final = frozenset({"start", "fork", "undo", "recover"})
+SCREEN: Final = TERMINAL | {"result", "rewrite", "close"}
+"""Acts after the end that a door can do; ``rewrite`` is a fork with another brief."""
 
-def slots(sheet: RunSheet, now: float, *, connected: bool = True) -> tuple[Slot, Slot, Slot]:
-    """Return the three slots as they are now."""
+
+def _places(sheet: RunSheet, acts: frozenset[str]) -> tuple[Slot, ...]:
     if sheet.phase in ENDS:
-        return _after(sheet)
-    found = (_first(sheet, now), _of(sheet.preview["redirect"]), _third(sheet, now))
-    if connected:
-        return found
-    one, two, three = (
-        Slot(slot.verb, slot.label, AWAY[number], slot.enabled, slot.confirm)
-        for number, slot in enumerate(found, 1)
-    )
-    return one, two, three
+        places = ([slot for slot in place if slot.verb in acts] for place in _after(sheet))
+        return tuple(place[0] for place in places)
+    return _first(sheet), _of(sheet, "redirect"), _third(sheet)
 
 
-def _of(offer: Offer) -> Slot:
-    return Slot(offer.verb, offer.label, offer.consequence, offer.enabled, offer.confirm)
+def _of(sheet: RunSheet, verb: str) -> Slot:
+    offer = sheet.preview.get(verb)
+    if offer is None:  # an outline does not look at every verb
+        return Slot(verb, "", "Not now", enabled=False)
+    role = VERBS[verb.replace(" ", "_")].role
+    return Slot(verb, offer.label, offer.consequence, offer.enabled, offer.confirm, role=role)
 
 
-def _first(sheet: RunSheet, now: float) -> Slot:
+def _first(sheet: RunSheet) -> Slot:
     """Return pause, or the verb that lifts the hold: each cause is lifted by its owner only."""
-    offers, holds = sheet.preview, set(sheet.holds)
-    if sheet.phase is Phase.WAITING or (Cause.STALE in holds and sheet.questions):
-        return _review(sheet, now)
-    if sheet.phase in {Phase.PAUSING, Phase.PAUSED}:
-        if Cause.CAP in holds and offers["raise limits"].enabled:
-            return _of(offers["raise limits"])
-        if Cause.HUMAN in holds and offers["hand back"].enabled:
-            return _of(offers["hand back"])
-        return _of(offers["resume"])
-    return _of(offers["pause"])
+    holds = set(sheet.holds)
+    if sheet.phase is Phase.CANCELLING:
+        return _of(sheet, "pause")
+    if sheet.phase is Phase.PAUSING or Cause.USER in holds:
+        return _of(sheet, "resume")
+    for cause, verb in ((Cause.CAP, "raise limits"), (Cause.HUMAN, "hand back")):
+        if cause in holds:
+            return _of(sheet, verb)
+    if (sheet.phase is Phase.WAITING or Cause.STALE in holds) and _asked(sheet):
+        return _review(sheet)
+    return _of(sheet, "resume" if sheet.phase is Phase.PAUSED else "pause")
 
 
-def _review(sheet: RunSheet, now: float) -> Slot:
+def _review(sheet: RunSheet) -> Slot:
     number = len(sheet.questions)
     says = "One decision" if number == 1 else f"{number} decisions"
     ends = [asked.expires_at for asked in sheet.questions if asked.expires_at is not None]
-    if ends:
-        left = max(0.0, min(ends) - now)
-        says += f", {left / 60:.0f} min left" if left >= 90 else f", {left:.0f} s left"
-    return Slot("answer", "Review", says, bool(number))
+    return Slot("answer", "Review", says, expires_at=min(ends, default=None))
 
 
-def _third(sheet: RunSheet, now: float) -> Slot:
-    offer = sheet.preview["cancel"]
-    if sheet.phase is Phase.CANCELLING and offer.enabled:
-        begun = max((mark.at for mark in sheet.marks if mark.kind == "cancel"), default=now)
-        if now - begun < STOP_NOW_AFTER_S:
-            return Slot("cancel", "Stop now", "It is being cancelled", enabled=False)
-    return _of(offer)
+def _third(sheet: RunSheet) -> Slot:
+    slot = _of(sheet, "cancel")
+    if sheet.phase is not Phase.CANCELLING or not slot.enabled:
+        return slot
+    begun = max((mark.at for mark in sheet.marks if mark.kind == "cancel"), default=None)
+    return replace(slot, opens_at=(begun or sheet.updated_at) + STOP_NOW_AFTER_S)
 
 
-def _after(sheet: RunSheet) -> tuple[Slot, Slot, Slot]:
-    """Return the slots of a run that has ended: the verbs that are still possible."""
-    again = _again(sheet)
-    undo = _of(sheet.preview["undo"])
+def _after(sheet: RunSheet) -> tuple[tuple[Slot, ...], ...]:
+    """Return the three places after the end, each with its acts: a door takes the first it can."""
+    undo, saved = _of(sheet, "undo"), bool(sheet.receipt.saved)
     new = Slot("start", "New run", "Leaves this one as it is")
     match sheet.phase:
         case Phase.DONE:
-            return Slot("start", "Start another", "Leaves this one as it is"), again, undo
+            another = Slot("start", "Start another", "The same agent, a new task")
+            result = Slot("result", "Open result", "The whole of it", role=Role.VIEWER)
+            return (another,), (result, _again(sheet)), (undo,)
         case Phase.KILLED:
-            back = sheet.preview["recover"]
-            return new, _of(back), undo
+            return (new,), (_of(sheet, "recover"),), (undo,)
+        case Phase.FAILED:
+            left = "Work so far is in the thread" if saved else "Leaves this one as it is"
+            close = Slot("close", "Close", left, role=Role.VIEWER)
+            return (_again(sheet),), (_rewrite(sheet), new), (close, undo)
         case _:
-            return again, new, undo
+            return (_again(sheet),), (new,), (undo,)
 
 
 def _again(sheet: RunSheet) -> Slot:
@@ -228,3 +305,9 @@ def _again(sheet: RunSheet) -> Slot:
     if sheet.fork_from is None:
         return Slot("fork", label, "It had not begun", enabled=False)
     return Slot("fork", label, f"A fork from {sheet.fork_from.name}, context kept")
+
+
+def _rewrite(sheet: RunSheet) -> Slot:
+    number = sheet.fork_from and sheet.fork_from.number
+    says = f"Rewrites step {number}" if number else "Starts with a new brief"
+    return Slot("rewrite", "Redirect", says)

@@ -9,14 +9,14 @@ clock: seconds are counted up to ``updated_at``, and go on while ``moving_since`
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct
 
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.journal.limits import Meter
-from midflight.journal.phases import Cause, Effect, Mode, Phase
+from midflight.journal.phases import Cause, Effect, Mode, Phase, Role
 from midflight.journal.preview import Offer
 from midflight.journal.receipt import Receipt
 from midflight.journal.record import Limits
@@ -35,6 +35,57 @@ class InFlight(Struct, frozen=True):
     can_be_stopped: bool
 
 
+class Way(Struct, frozen=True):
+    """One way to answer a question: a ``value`` to pick, or a ``form`` to fill in.
+
+    ``form`` is empty for a pick, or else ``answer``, ``edit`` or ``respond``; the last two put what
+    was typed under their own name. ``part`` is the place of its schema among the alternatives.
+    ``asks`` stands over the field of a form, and ``send`` on the button that sends it.
+    """
+
+    label: str
+    consequence: str = ""
+    value: Any = None
+    form: Literal["", "answer", "edit", "respond"] = ""
+    part: int = 0
+    asks: str = ""
+    send: str = ""
+    tone: Literal["", "good", "bad"] = ""
+
+
+class Slot(Struct, frozen=True):
+    """One button: its ``verb``, its label, its consequence, and whether it can be pressed.
+
+    ``confirm`` is asked in place first. Before ``opens_at`` it cannot be pressed yet; at
+    ``expires_at`` what it leads to is over. The caller needs the ``role``.
+    """
+
+    verb: str
+    label: str
+    consequence: str
+    enabled: bool = True
+    confirm: str = ""
+    opens_at: float | None = None
+    expires_at: float | None = None
+    role: Role = Role.CONTROLLER
+
+
+class Bar(Struct, frozen=True):
+    """The bar of a run: how it stands, in words, and what can be done about it.
+
+    ``looks`` chooses its sign and colour: a phase, or ``undriven`` or ``human``. ``slots`` keep
+    their order, ``menu`` has the other verbs that can be pressed. ``away`` is the detail while the
+    server cannot be reached.
+    """
+
+    looks: str
+    word: str
+    detail: str
+    slots: tuple[Slot, ...] = ()
+    menu: tuple[str, ...] = ()
+    away: str = ""
+
+
 class Asked(Struct, frozen=True):
     """An open question; its position is its id."""
 
@@ -48,6 +99,11 @@ class Asked(Struct, frozen=True):
     facts: tuple[tuple[str, str], ...] = ()  # what it is about, whole, as every door shows it
     cap: str = ""  # the cap that holds the run, if the question is about one
     why: str = ""  # and why it does
+    verb: str = (
+        "answer"  # that settles it: a cap is raised, and a run that a person has handed back
+    )
+    ways: tuple[Way, ...] = ()  # to answer it, in the order in which they are offered
+    skip: str = ""  # the consequence of leaving it unanswered, where that can be chosen
 
 
 class RunView(Struct, frozen=True):
@@ -197,6 +253,7 @@ class RunSheet(RunView, frozen=True, kw_only=True):
     ended_by: str
     failed_step: str
     fork_from: ForkFrom | None
+    bar: Bar = Bar("", "", "")
 
 
 class RunNews(Struct, frozen=True):

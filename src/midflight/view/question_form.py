@@ -1,4 +1,4 @@
-"""A question's JSON Schema: the answers that can be picked, what it is about, values in words.
+"""A question's JSON Schema: the ways to answer it, what it is about, values and answers in words.
 
 Each front door lays it out in its own way: lines in a terminal, buttons in a chat, words by voice.
 """
@@ -6,13 +6,14 @@ Each front door lays it out in its own way: lines in a terminal, buttons in a ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from midflight.errors import DOTS
 from midflight.tools.secret import MARK
+from midflight.view.data import Way
 from midflight.view.exact_text import exactly, name_exactly, value_exactly
 
 
@@ -60,6 +61,68 @@ def _picks(schema: Any, labels: Mapping[str, Any]) -> list[Pick]:
 def _pick(value: Any, words: Any) -> Pick:
     name = value.capitalize() if isinstance(value, str) else written(value)
     return Pick(value, name, str(words or ""))
+
+
+# ── the ways to answer ───────────────────────────────────────────────────────────────────────
+
+EDIT: Final = Way(
+    "Edit", "Change, then do it", form="edit", asks="Your answer", send="Approve as edited"
+)
+RESPOND: Final = Way(
+    "Respond",
+    "Say what instead",
+    form="respond",
+    asks="What to do instead",
+    send="Send response",
+)
+ANSWER: Final = Way("Answer", form="answer", asks="Your answer", send="Answer")
+FORMS: Final = {"edit": EDIT, "respond": RESPOND}
+TONES: Final[dict[Any, Literal["good", "bad"]]] = {"approve": "good", "reject": "bad"}
+ORDER: Final = {"approve": 0, "edit": 1, "reject": 3, "respond": 4, "answer": 4}
+PICKED: Final = 2  # the place of other answers in that order
+
+
+def ways(schema: Any) -> tuple[Way, ...]:
+    """Return the ways to answer a question, in the order in which they are offered."""
+    labels = labels_of(schema)
+    found = [
+        structs.replace(way, part=number)
+        for number, part in enumerate(alternatives(schema))
+        for way in _ways(part, labels)
+    ]
+    return tuple(sorted(found, key=lambda way: ORDER.get(way.form or str(way.value), PICKED)))
+
+
+def _ways(part: Any, labels: Mapping[str, Any]) -> list[Way]:
+    if found := _picks(part, labels):
+        return [_picked(pick) for pick in found]
+    match part:
+        case {"properties": dict(names)} if len(names) == 1 and set(names) <= FORMS.keys():
+            return [FORMS[name] for name in names]
+        case _:
+            return [ANSWER]
+
+
+def _picked(pick: Pick) -> Way:
+    """An approval is known by its own word, any other answer by the asker's words for it."""
+    if isinstance(pick.value, str) and pick.value in TONES:
+        return Way(pick.name, pick.words, pick.value, tone=TONES[pick.value])
+    return Way(pick.words or pick.name, value=pick.value)
+
+
+def read_back(schema: Any, payload: Any) -> str:
+    """Return an answer in words, as it is shown once it was given."""
+    for way in ways(schema):
+        if not way.form and way.value == payload and type(way.value) is type(payload):
+            return way.label
+    match payload:
+        case {"respond": said} | {"edit": said} if len(payload) == 1:
+            return f"{next(iter(payload)).capitalize()}: {value_exactly(_dotted(said))}"
+        case _:
+            return value_exactly(_dotted(payload))
+
+
+# ── its facts ────────────────────────────────────────────────────────────────────────────────
 
 
 def about(schema: Any) -> list[str]:

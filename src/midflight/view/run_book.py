@@ -18,6 +18,7 @@ from midflight.journal.state import RunState, needs_driver
 from midflight.journal.threads.thread import ThreadState
 from midflight.stores.protocol import Row
 from midflight.stores.watch.hints import Delta
+from midflight.view.control_bar import bar
 from midflight.view.data import (
     Asked,
     Background,
@@ -172,7 +173,8 @@ class RunBook:
         steps = self._steps.sheets(state)
         forks = fork_from(state.phase, steps, self._failed())
         growing = self._accounted | {"marks": list(self._marks), "fork_from": forks}
-        return self._sheet(rows or {}, steps, growing)
+        made = self._sheet(rows or {}, steps, growing)
+        return structs.replace(made, bar=bar(made))
 
     def _sheet(
         self, rows: Mapping[str, Row], steps: list[StepSheet], growing: dict[str, Any]

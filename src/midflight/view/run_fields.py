@@ -14,15 +14,19 @@ from midflight.journal.phases import Cause
 from midflight.journal.preview import NOT_AT_HAND, Below
 from midflight.journal.receipt import receipt
 from midflight.journal.record import NULL
+from midflight.journal.requests import HANDED_OVER
 from midflight.journal.state import Attempt, RunState, Spent, seconds_in_motion
 from midflight.journal.status import status, undoing
 from midflight.journal.threads.thread import ThreadState
 from midflight.view.data import Asked, InFlight, UnreadMessage
 from midflight.view.proposals import CAP, cap_in
-from midflight.view.question_form import all_facts
+from midflight.view.question_form import all_facts, ways
 
 STEP_FAILED: Final = re.compile(r"^StepFailed: step (['\"]).*?\1 failed: ", re.DOTALL)
 """The beginning of a run's error that names its step. A journal keeps the error as one text."""
+
+SETTLED_BY: Final = {CAP: "raise limits", HANDED_OVER: "hand back"}
+"""Kinds of questions that take no answer -> the verb that settles them."""
 
 
 def accounted(state: RunState, below: Below = NOT_AT_HAND) -> dict[str, Any]:
@@ -85,6 +89,8 @@ def _spent(state: RunState, now: float, alone: bool) -> Spent:
 def asked(position: int, event: QuestionOpened) -> Asked:
     """A question with its schema, which is in the journal only."""
     cap, why = cap_in(event) if event.kind == CAP else ("", "")
+    schema = msgspec.json.decode(event.schema or NULL)
+    verb = SETTLED_BY.get(event.kind, "answer")
     return Asked(
         cap=cap,
         why=why,
@@ -95,7 +101,10 @@ def asked(position: int, event: QuestionOpened) -> Asked:
         about=event.about,
         expires_at=event.expires_at,
         answerers=event.answerers,
-        facts=tuple(all_facts(msgspec.json.decode(event.schema or NULL))),
+        facts=tuple(all_facts(schema)),
+        verb=verb,
+        ways=ways(schema) if verb == "answer" else (),
+        skip="It goes on without an answer" if event.kind == "ask" else "",
     )
 
 

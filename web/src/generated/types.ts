@@ -41,6 +41,9 @@ export interface Asked {
   facts: Array<[string, string]>;
   cap: string;
   why: string;
+  verb: string;
+  ways: Array<Way>;
+  skip: string;
 }
 
 /** A run that this one has begun. ``status`` is how it stands, in one line. */
@@ -51,6 +54,16 @@ export interface Background {
   started_at: number;
   ended_at: number | null;
   status: string;
+}
+
+/** The bar of a run: how it stands, in words, and what can be done about it. */
+export interface Bar {
+  looks: string;
+  word: string;
+  detail: string;
+  slots: Array<Slot>;
+  menu: Array<string>;
+  away: string;
 }
 
 /** The reasons why a run is held. Each is lifted only by its owner. */
@@ -233,6 +246,8 @@ export interface ReceiptLine {
   word: string;
   why: string;
   earlier: boolean;
+  group: string;
+  can_undo: boolean;
 }
 
 /** An event at its place in a journal, with the store's time. */
@@ -341,6 +356,7 @@ export interface RunSheet {
   ended_by: string;
   failed_step: string;
   fork_from: ForkFrom | null;
+  bar: Bar;
 }
 
 /** A run as it is at position ``head``, what each verb would do, and what it has done so far. */
@@ -391,6 +407,18 @@ export interface Session {
   by: string;
   role: string;
   page_secret: string;
+}
+
+/** One button: its ``verb``, its label, its consequence, and whether it can be pressed. */
+export interface Slot {
+  verb: string;
+  label: string;
+  consequence: string;
+  enabled: boolean;
+  confirm: string;
+  opens_at: number | null;
+  expires_at: number | null;
+  role: Role;
 }
 
 /** Spending so far. ``unpriced`` counts tokens whose price is not known. */
@@ -536,6 +564,18 @@ export interface ViewNews {
   view: RunSheet | ThreadSheet;
 }
 
+/** One way to answer a question: a ``value`` to pick, or a ``form`` to fill in. */
+export interface Way {
+  label: string;
+  consequence: string;
+  value: unknown;
+  form: "" | "answer" | "edit" | "respond";
+  part: number;
+  asks: string;
+  send: string;
+  tone: "" | "bad" | "good";
+}
+
 export type StepStatus = "queued" | "running" | "paused" | "waiting" | "done" | "failed" | "retrying" | "cancelled" | "skipped" | "undoing" | "undone" | "undo_failed" | "kept" | "lost";
 
 /** The name of an entry in a journal. */
@@ -545,3 +585,9 @@ export type EventName = "agent.said" | "aside.asked" | "attempt.settled" | "atte
 export const PHASE_WORDS: Record<Phase, string> = { queued: "Queued", running: "Running", pausing: "Pausing", paused: "Paused", waiting: "Waiting for you", cancelling: "Cancelling", done: "Done", failed: "Failed", cancelled: "Cancelled", killed: "Stopped by an operator" };
 export const UNDRIVEN_WORD = "Nobody drives this";
 export const DELETED_WORD = "Deleted";
+export const RECONNECTING_WORD = "Reconnecting";
+/** Of a slot that opens in so many seconds. */
+export const NOT_YET = "Undoing first, offered in {} s";
+/** Headings of a receipt beside those of its lines. */
+export const SAVED = "Saved to thread";
+export const INHERITED = "Taken over from the run before";

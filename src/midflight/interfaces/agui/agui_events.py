@@ -25,8 +25,7 @@ from ag_ui.core import (
 )
 from msgspec import Raw
 
-from midflight.interfaces.agui.agui_calls import Calls
-from midflight.interfaces.agui.agui_speech import Speech, message_of
+from midflight.interfaces.agui.agui_messages import Calls, Speech, message_of
 from midflight.journal import events as e
 from midflight.journal.event_types import AnyEvent
 from midflight.journal.identities import about_step

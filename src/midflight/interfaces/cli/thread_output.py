@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from midflight.control.transcript import Line
-from midflight.interfaces.terminal import thread_text
+from midflight.interfaces.terminal import looks
 from midflight.interfaces.terminal.looks import indented
 from midflight.journal.events import MessagesTaken
 from midflight.journal.record import Recorded
@@ -50,14 +50,14 @@ class Talking:
             if line.at >= since and self._concerns(line):
                 self._print(_said(line))
                 if line.kind == "message":
-                    self._tell(INDENT + thread_text.outcome(line))
+                    self._tell(INDENT + looks.outcome(line))
 
     def take(self, record: Recorded) -> None:
         """One record more."""
         self.book.take(record)
         line = self.book.line(record.position)
         if line is not None and self._concerns(line):
-            self._print(_said(line) or filter(None, [thread_text.event(line)]))
+            self._print(_said(line) or filter(None, [looks.event(line)]))
         elif isinstance(record.event, MessagesTaken):
             self._print(f"{message} Read" for message in record.event.messages)
 
@@ -73,7 +73,7 @@ class Talking:
 
 def _said(line: Line) -> list[str]:
     """Every line of what was said; messages with the number by which one can overrule them."""
-    told = thread_text.told(line)
+    told = looks.told(line)
     if told is None:
         return []
     number = f"{line.position:>4}  " if line.kind == "message" else INDENT

@@ -15,10 +15,11 @@ from textual.widgets import Input, Static
 
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.terminal.safe_text import visible
-from midflight.interfaces.tui.pane_text import Tones
+from midflight.interfaces.tui.theme import Tones
 from midflight.journal.state import RunState
 from midflight.view import RunSheet
-from midflight.view.control_bar import Slot, slots
+from midflight.view.control_bar import slots
+from midflight.view.data import Slot
 
 Done = Callable[[str], Coroutine[Any, Any, bool]]
 """Sends the typed text, and returns whether it was taken."""
@@ -194,7 +195,7 @@ class Bar(Vertical):
 
     def show(
         self, sheet: RunSheet, state: RunState, now: float, tones: Tones, *, there: bool
-    ) -> tuple[Slot, Slot, Slot]:
+    ) -> tuple[Slot, ...]:
         """Draw the bar as the run stands now; return the three slots."""
         found = slots(sheet, now, connected=there)
         for number, slot in enumerate(found, 1):

@@ -1,8 +1,10 @@
-"""The drawing of the app: the run in front, its thread, the card and the list of runs."""
+"""The panes of the app: steps, conversation, card and list of runs, as text and on the screen."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from textwrap import wrap
+from typing import Final, NamedTuple
 
 import anyio
 from rich.text import Text
@@ -11,12 +13,184 @@ from textual.geometry import Size
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from midflight.control.transcript import Line
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.tui import pane_text
+from midflight.interfaces.terminal.safe_text import visible
 from midflight.interfaces.tui.question_card import Card
-from midflight.interfaces.tui.run_screen import RunScreen
-from midflight.interfaces.tui.shown_run import Session
-from midflight.view import control_bar
+from midflight.interfaces.tui.run_screen import RunScreen, Session
+from midflight.interfaces.tui.theme import Tones
+from midflight.journal.phases import ENDS
+from midflight.journal.requests import ASIDE
+from midflight.journal.status import word_diff
+from midflight.stores.protocol import Row
+from midflight.view import RunSheet, StepSheet, ThreadSheet, control_bar
+from midflight.view.amounts import money
+
+STEPS_MAX: Final = 400  # of a longer run those around the current step; midflight show has all
+BEFORE: Final = 300  # of these, at most so many come before the current one
+LINES_MAX: Final = 200
+SAID_LINES: Final = 3
+
+
+class Pane(NamedTuple):
+    """The text of a pane, and the place in it at which the run's current step begins, if any."""
+
+    text: Text
+    current: int | None = None
+
+
+def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, tones: Tones) -> Pane:
+    """Draw every step with its sign, word, time and words, and the receipt after the end."""
+    out, current = Text(), None
+    for change in sheet.changes[-1:]:
+        _changed(out, change.was, change.now, change.applied, tones)
+    at = looks.current_step(sheet)
+    first, last = _window(len(sheet.steps), at)
+    if first:
+        out.append(f"  … {first:,} earlier steps\n", tones["quiet"])
+    said = looks.spoken(sheet, texts)
+    for number in range(first, last):
+        step = sheet.steps[number]
+        if number == at:
+            current = len(out)
+        _step(out, step, now, width, tones)
+        _said(out, said.pop(step.id, ""), width, tones)
+    if last < len(sheet.steps):
+        out.append(f"  … {len(sheet.steps) - last:,} more steps\n", tones["quiet"])
+    for text in said.values():
+        _said(out, text, width, tones)
+    for child in sheet.background:
+        sign, word, tone = looks.phase_of(child)
+        right = f"{word}, beside"
+        name = looks.one_line(child.title, max(8, width - len(right) - 4))
+        out.append(f" {sign} ", tones[tone])
+        out.append(name + " " * max(1, width - len(name) - len(right) - 3))
+        out.append(f"{right}\n", tones[tone])
+    if sheet.phase in ENDS:
+        _receipt(out, sheet, width, tones)
+    return Pane(out, current)
+
+
+def _window(count: int, at: int | None) -> tuple[int, int]:
+    """Return the range of the steps that are shown: all, those around the current, or the last."""
+    if count <= STEPS_MAX:
+        return 0, count
+    first = count - STEPS_MAX if at is None else min(max(0, at - BEFORE), count - STEPS_MAX)
+    return first, first + STEPS_MAX
+
+
+def _changed(out: Text, was: str, now: str, applied: bool, tones: Tones) -> None:
+    out.append("Changed  " if applied else "Will change  ", f"bold {tones['soft']}")
+    marks = {"same": tones["soft"], "removed": f"strike {tones['quiet']}", "added": "bold"}
+    for piece in word_diff(was, now):
+        out.append(f"{visible(piece.text)} ", marks[piece.kind])
+    out.append("\n\n")
+
+
+def _step(out: Text, step: StepSheet, now: float, width: int, tones: Tones) -> None:
+    tone = tones[looks.TONES[step.status]]
+    took = looks.step_seconds(step, now)
+    right = f"{step.word}  {took}".rstrip()
+    name = looks.one_line(step.name, max(8, width - len(right) - 4))
+    gap = " " * max(1, width - len(name) - len(right) - 3)
+    style = f"strike {tones['quiet']}" if step.status == "cancelled" else ""
+    style = tones["quiet"] if step.status in {"queued", "skipped"} else style
+    out.append(f" {looks.SIGNS[step.status]} ", tone)
+    out.append(name, style)
+    out.append(f"{gap}{right}\n", tone)
+    when = looks.step_when(step, now)
+    about = "; ".join(filter(None, [step.error or step.summary, when]))
+    if about and (step.status != "queued" or when):
+        style = tones["bad"] if step.error else tones["quiet"]
+        out.append(f"   {looks.one_line(about, width - 4)}\n", style)
+    if step.rewritten:
+        out.append("   Rewritten by you\n", tones["soft"])
+
+
+def _said(out: Text, text: str, width: int, tones: Tones) -> None:
+    """Append the last lines of what a step has said so far."""
+    room = max(10, width - 4)
+    for line in wrap(visible(text)[-room * SAID_LINES * 2 :], room)[-SAID_LINES:]:
+        out.append(f"   {line}\n", tones["soft"])
+
+
+def _receipt(out: Text, sheet: RunSheet, width: int, tones: Tones) -> None:
+    if not (sheet.receipt.lines or sheet.receipt.saved or sheet.receipt.inherited):
+        return
+    can_undo = sheet.preview["undo"].enabled
+    out.append("\nReceipt\n", f"bold {tones['soft']}")
+    for line in sheet.receipt.lines:
+        bad = line.word in {"unknown", "could not be undone"}
+        style = tones["bad"] if bad else tones["ink"]
+        number = f"{line.position:>3} " if can_undo else "   "
+        out.append(number, tones["quiet"])
+        out.append(f"{looks.one_line(line.text, width - 5)}\n", style)
+    if can_undo:
+        out.append("   /undo N  undoes one\n", tones["quiet"])
+    for what in sheet.receipt.saved:
+        out.append(f"   saved: {looks.one_line(what, width - 12)}\n", tones["quiet"])
+    for what in sheet.receipt.inherited:
+        out.append(f"   taken over: {looks.one_line(what, width - 16)}\n", tones["quiet"])
+
+
+def talk(sheet: ThreadSheet, width: int, tones: Tones, read: str = "") -> Text:
+    """Draw the conversation, each message with its outcome, and then the todos.
+
+    ``read`` says when a message that is written now is read.
+    """
+    out = Text()
+    for line in sheet.lines[-LINES_MAX:]:
+        _line(out, line, tones)
+    if sheet.todos:
+        out.append("\nTo do\n", f"bold {tones['soft']}")
+        for todo in sheet.todos:
+            out.append(f" {todo.todo:>3} ", tones["quiet"])
+            out.append(looks.one_line(todo.text, max(8, width - 16)))
+            out.append(f"  {todo.kind}\n", tones["quiet"])
+        out.append("   /now N  does one now, /remove N drops it\n", tones["quiet"])
+    if not out:
+        out.append(f"What you write to it is\n{read}.", tones["quiet"])
+    return out
+
+
+def _line(out: Text, line: Line, tones: Tones) -> None:
+    told = looks.told(line)
+    if told is None:
+        return  # choices stand under their messages, todos have a list of their own
+    out.append(f"{told.who}  ", f"bold {tones[told.tone]}")
+    quiet = tones["quiet"] if told.tone == "soft" else ""
+    out.append(f"{looks.one_line(told.text, looks.SAID_MAX)}\n", quiet)
+    if line.kind == "message":
+        out.append(f"   {_outcome(line)}\n", tones["quiet"])
+
+
+def _outcome(line: Line) -> str:
+    """Return the outcome of a message, with the command that a person can write to change it."""
+    words = looks.outcome(line)
+    if line.choice in looks.BACK:
+        return f"{words}  (/overrule {line.position} {looks.BACK[line.choice]})"
+    unread = line.status == "stored" and not line.choice
+    return f"{words}  (/edit or /withdraw {line.position})" if unread else words
+
+
+def runs_of(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """Return the runs that live and those that have ended, without children and side answers."""
+    shown = [row for row in rows if not row.parent and not row.agent.endswith(ASIDE)]
+    live = [row for row in shown if row.phase not in ENDS]
+    return live, [row for row in shown if row.phase in ENDS]
+
+
+def run_entry(row: Row, tones: Tones) -> Text:
+    """Draw one run of the list: its title, its state, its cost."""
+    sign, word, tone = looks.stands(row.phase, undriven=row.undriven)
+    out = Text(looks.one_line(row.title or row.agent, 24) + "\n", no_wrap=True)
+    out.append(f"{sign} {word}", tones[tone])
+    if row.usd:
+        out.append(f"  {money(row.usd)}", tones["quiet"])
+    return out
+
+
+# ── on the screen ────────────────────────────────────────────────────────────────────────────────
 
 WRITE: Final = "Write to the agent"
 REST: Final = 4  # times as long as it took to draw: a long run leaves the app time for keys
@@ -84,12 +258,12 @@ class Drawing:
         sheet, tones, now = session.sheet, app.tones, app.now
         app.stands(sheet.run, sheet.phase)
         self._draw_head(session)
-        picture = pane_text.steps(sheet, session.texts, now, max(24, room - 1), tones)
+        picture = steps(sheet, session.texts, now, max(24, room - 1), tones)
         self._show("#steps", picture.text, picture.current)
         read = control_bar.read_when(sheet, converses=session.book.state.converses)
         if session.thread is not None:
             width = app.query_one("#talk").scrollable_content_region.width - 1
-            told = pane_text.talk(session.thread, max(20, width), tones, read)
+            told = talk(session.thread, max(20, width), tones, read)
             self._show("#talk", told)
         composer = app.query_one("#composer", Input)
         composer.placeholder = f"{WRITE}; {read}"
@@ -135,7 +309,7 @@ class Drawing:
 
     @property
     def _others(self) -> int:
-        live, _ = pane_text.runs_of(self._app.rows)
+        live, _ = runs_of(self._app.rows)
         return len([row for row in live if row.journal != self._app.run_shown])
 
     def _draw_nothing(self, session: Session | None) -> None:
@@ -150,7 +324,7 @@ class Drawing:
         app = self._app
         if app.closing:
             return
-        live, earlier = pane_text.runs_of(app.rows)
+        live, earlier = runs_of(app.rows)
         rail = app.query_one("#rail", OptionList)
         chosen = rail.highlighted_option
         rail.clear_options()
@@ -158,6 +332,6 @@ class Drawing:
             if rows:
                 rail.add_option(Option(Text(name, app.tones["quiet"]), disabled=True))
             for row in rows:
-                rail.add_option(Option(pane_text.run_entry(row, app.tones), id=row.journal))
+                rail.add_option(Option(run_entry(row, app.tones), id=row.journal))
         if chosen is not None and any(chosen.id == row.journal for row in (*live, *earlier)):
             rail.highlighted = rail.get_option_index(str(chosen.id))

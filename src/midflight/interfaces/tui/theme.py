@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from textual.theme import Theme
 
+Tones = Mapping[str, str]
 DARK: Final = Theme(
     name="midflight-dark",
     primary="#8fb0ff",
@@ -38,7 +40,7 @@ LIGHT: Final = Theme(
 )
 
 
-def tones(theme: Theme) -> dict[str, str]:
+def tones(theme: Theme) -> Tones:
     """The tones of ``looks`` in the colours of a theme."""
     return {
         "quiet": theme.variables["quiet"],

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
+from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.containers import Horizontal, VerticalScroll
 from textual.events import Resize
 from textual.filter import LineFilter
 from textual.widgets import Input, OptionList, Static
 
 from midflight.errors import MidflightError
-from midflight.interfaces.tui import pane_text
+from midflight.interfaces.terminal.safe_text import STEERING
+from midflight.interfaces.tui import panes
 from midflight.interfaces.tui.bar_widget import Bar, Layer, Slotted
 from midflight.interfaces.tui.key_presses import Pressing
-from midflight.interfaces.tui.keys import know_alt_enter
 from midflight.interfaces.tui.panes import WRITE, Drawing
 from midflight.interfaces.tui.question_card import Card
 from midflight.interfaces.tui.run_screen import RunScreen
-from midflight.interfaces.tui.text_filter import Harmless
 from midflight.interfaces.tui.theme import DARK, LIGHT, STYLE
 from midflight.journal.record import Actor
 from midflight.stores.protocol import Query
 
 if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl
+
 
 DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0
@@ -38,6 +41,40 @@ HELP: Final = (
     "Esc pause or resume · ^R redirect · ^X cancel · Enter send · Alt+Enter send and switch now · "
     "Tab next · F2 runs · F3 light or dark · ^C twice leave · / lists what else can be written"
 )
+ALT_ENTER: Final = "\x1b\r"
+
+
+class Extra(Enum):
+    """Keys that Textual's table lacks."""
+
+    ALT_ENTER = "alt+enter"
+
+
+def know_alt_enter() -> None:
+    """Teach it to Textual; otherwise the Alt is lost, and Alt+Enter is a plain Enter."""
+    try:
+        from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+    except ImportError:  # moved: a plain Enter sends, which loses nothing
+        return
+    table: Any = ANSI_SEQUENCES_KEYS
+    table.setdefault(ALT_ENTER, (Extra.ALT_ENTER,))
+
+
+TAKEN_OUT = dict.fromkeys(STEERING)
+
+
+class Harmless(LineFilter):
+    """Takes the characters that a terminal would obey out of every line; styles are added later.
+
+    Such a character has no width, so a line stays as long as it was laid out. Widgets make
+    their text ``visible`` first; the filter is for text where that was forgotten.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """See Textual."""
+        return [
+            Segment(text.translate(TAKEN_OUT), style, control) for text, style, control in segments
+        ]
 
 
 class MidflightApp(RunScreen):
@@ -129,7 +166,7 @@ class MidflightApp(RunScreen):
             except MidflightError as error:
                 self.say(str(error))
             if self.session is None:
-                live, earlier = pane_text.runs_of(self.rows)
+                live, earlier = panes.runs_of(self.rows)
                 if live or earlier:
                     self.open_run((live or earlier)[0].journal)
             self.drawing.draw_rail()

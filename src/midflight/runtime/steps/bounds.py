@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import ctypes
 import threading
 import types
 from asyncio import CancelledError
@@ -34,8 +35,6 @@ from midflight.journal.record import Usage
 PER_ENTRY_S: Final = 1e-5  # between looks: one takes a tenth of a microsecond an entry
 T = TypeVar("T")
 
-abandoned: Final[list[Coroutine[Any, Any, Any]]] = []
-"""Left behind, and kept: collecting one would resume it, with a noise."""
 THREADS: Final = 256  # at once, over all runs; a function that never ends keeps its thread
 
 _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.CapacityLimiter] = WeakKeyDictionary()
@@ -121,8 +120,11 @@ def abandon(coroutine: Coroutine[Any, Any, Any], begun_in: Any) -> None:
 
     The scopes that it has left open in the task are closed, and what is in them is cancelled. It
     will never do so itself, and a task that ends with an open scope breaks its task group.
+
+    It is never collected, which would resume it, not even when the interpreter ends and clears the
+    modules whose names it uses. No variable lives as long as that: a reference is counted instead.
     """
-    abandoned.append(coroutine)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))
     while (scope := innermost_scope()) is not None and scope is not begun_in:
         scope.__exit__(None, None, None)
         scope.cancel()

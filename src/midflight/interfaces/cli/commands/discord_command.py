@@ -67,7 +67,7 @@ def discord(
     as_json: JsonOption = False,
 ) -> int:
     """Talk to an agent on Discord, with the bot's token in DISCORD_TOKEN, until Ctrl-C."""
-    importlib.import_module("midflight.interfaces.chat.discord.bot")  # or say which extra it needs
+    importlib.import_module("midflight.interfaces.chat.discord_bot")  # or say which extra it needs
     agents = found_at(agent)
     people = People.listed(allow, allow_role, others)
     token = os.environ.get(TOKEN, "")
@@ -88,7 +88,7 @@ def discord(
 
 async def serving(settings: Settings, agents: list[Agent], people: People, token: str) -> None:
     """Drive and talk until a signal comes."""
-    from midflight.interfaces.chat.discord.bot import DiscordRefused, serve
+    from midflight.interfaces.chat.discord_bot import DiscordRefused, serve
 
     refused: DiscordRefused | None = None
     async with (

@@ -11,8 +11,8 @@ from midflight.interfaces.cli.console import STYLES, console, print, print_json
 from midflight.interfaces.cli.target import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.interfaces.cli.thread_output import talk_of
 from midflight.interfaces.terminal import looks
+from midflight.interfaces.terminal.looks import SAID, told
 from midflight.interfaces.terminal.safe_text import folded, more
-from midflight.interfaces.terminal.thread_text import SAID, told
 from midflight.journal.phases import ENDS, Cause, Phase
 from midflight.journal.status import one_line
 from midflight.stores.protocol import PAGE, Query, Row

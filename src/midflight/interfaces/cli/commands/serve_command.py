@@ -226,8 +226,8 @@ async def serving(
 
 
 def _voice(control: Control, agents: list[Agent]) -> APIRouter:
-    from midflight.interfaces.voice.call.offline_engines import offline_engines
-    from midflight.interfaces.voice.call.page_call import router
+    from midflight.interfaces.voice.page_call import router
+    from midflight.interfaces.voice.speech.offline_engines import offline_engines
 
     clean_logger("midflight.interfaces.voice")
     return router(control, agents, offline_engines)

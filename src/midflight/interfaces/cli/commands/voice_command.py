@@ -23,7 +23,7 @@ from midflight.journal.record import Actor
 from midflight.stores.protocol import THREAD_PREFIX
 
 if TYPE_CHECKING:
-    from midflight.interfaces.voice.call.screen_news import Shown
+    from midflight.interfaces.voice.voice_wire import Shown
 
 app = typer.Typer()
 voice = typer.Typer(help="Talk to an agent.", no_args_is_help=True)
@@ -81,9 +81,9 @@ def simulate(
 
 
 async def _simulate(options: Options, agents: list[Agent], pcm: bytes) -> int:
-    from midflight.interfaces.voice.call.line import line_to
-    from midflight.interfaces.voice.call.offline_engines import offline_engines
-    from midflight.interfaces.voice.call.room import Room, RoomSink
+    from midflight.interfaces.voice.line import line_to
+    from midflight.interfaces.voice.room import Room, RoomSink
+    from midflight.interfaces.voice.speech.offline_engines import offline_engines
     from midflight.interfaces.voice.speech.speech_engines import both_sides
 
     engines = await anyio.to_thread.run_sync(offline_engines, options.voice)
@@ -128,8 +128,8 @@ class _Told:
         self._as_json = as_json
 
     def show(self, shown: Shown) -> None:
-        from midflight.interfaces.voice.call.room import Room
-        from midflight.interfaces.voice.call.screen_news import in_words
+        from midflight.interfaces.voice.room import Room
+        from midflight.interfaces.voice.voice_wire import in_words
 
         now = self.room.now if isinstance(self.room, Room) else 0.0
         if self._as_json:

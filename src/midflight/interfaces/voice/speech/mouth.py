@@ -11,10 +11,9 @@ from typing import Final
 
 import anyio
 
-from midflight.interfaces.voice.speech.agenda import Agenda
+from midflight.interfaces.voice.speech.agenda import Agenda, Clause, Question, Utterance
 from midflight.interfaces.voice.speech.playback import Making, Playing
 from midflight.interfaces.voice.speech.speech_engines import Sink, SpeechFailed, Synthesiser
-from midflight.interfaces.voice.speech.utterance import Clause, Question, Utterance
 
 PATIENCE_S: Final = 0.5  # between looks at how much was played, where nobody tells
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
+from midflight.interfaces.voice.speech.agenda import Clause, speakable
 from midflight.interfaces.voice.speech.speech_engines import (
     FRAME_MS,
     RATE,
@@ -21,7 +22,6 @@ from midflight.interfaces.voice.speech.speech_engines import (
     SpeechFailed,
     Synthesiser,
 )
-from midflight.interfaces.voice.speech.utterance import Clause, speakable
 
 log: Final = logging.getLogger("midflight.interfaces.voice")
 ANSWER_S: Final = 2.0  # for whatever it is told: a page has a little less

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import wave
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from math import gcd
 from pathlib import Path
 from typing import Final, Protocol
@@ -118,6 +118,14 @@ class Sink(Protocol):
 
     async def cut(self) -> int:
         """Be silent and forget what is waiting; the last word on how much was played."""
+
+
+class Engines(Struct, frozen=True):
+    """The engines with which a line hears and speaks; several of a kind stand in for each other."""
+
+    vad: Callable[[], Vad]
+    recognisers: tuple[Recogniser, ...]
+    synthesisers: tuple[Synthesiser, ...]
 
 
 LOUDEST: Final = 32_767

@@ -1,1 +1,0 @@
-"""Discord as a channel."""

@@ -1,1 +1,0 @@
-"""Calls: a line, the pages on it, and its wire format."""

@@ -1,1 +1,0 @@
-"""The talk between a person and a thread: verbs, answers, and what is read out."""

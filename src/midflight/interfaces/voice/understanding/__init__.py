@@ -1,1 +1,0 @@
-"""Words and sounds judged before any model is asked."""
