@@ -172,10 +172,9 @@ class RunJournal:
             return await self._decide(choose)
 
     async def start(self, choose: Choose) -> int:
-        """Append the start of a step, as ``decide`` does, with the outcomes that were kept for it.
+        """Append the start of a step, as ``decide`` does, after the outcomes that were kept.
 
-        They come first, so that a journal with the start always has them too. Returns where the
-        start is on record; 0 if ``choose`` wants none any more.
+        Returns where the start is on record; 0 if ``choose`` wants none any more.
         """
         try:
             async with self._turn:
