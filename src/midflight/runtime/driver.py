@@ -17,9 +17,9 @@ from midflight.errors import SourceGone
 from midflight.journal import events as e
 from midflight.journal.phases import ENDS, Cause, Phase
 from midflight.journal.record import Recorded
-from midflight.run import Signal
+from midflight.run import Signal, Stopped
 from midflight.runtime import children, transitions
-from midflight.runtime.cancellation import cancel
+from midflight.runtime.cancellation import CANCELLED, cancel
 from midflight.runtime.replay import staleness
 from midflight.runtime.replay.code_change import hold_for_code
 from midflight.runtime.run_session import Session
@@ -43,7 +43,6 @@ class Driver:
         self._rested = False
         self._catching_up = False
         self._watch: Watch
-        session.journal.listen(self._hear)
 
     # ── what an engine asks ──────────────────────────────────────────────────────────────────
 
@@ -98,7 +97,9 @@ class Driver:
                 async with journal.client.watch({journal.run: journal.state.head}) as watch:
                     self._watch = watch
                     journal.drive_on(watch, partial(self._session.tasks.begin, journal.flush))
-                    await self._pilot()
+                    self._rested = journal.state.phase is Phase.PAUSED
+                    with journal.listening(self._hear):
+                        await self._pilot()
         finally:
             self._session.let_go()
 
@@ -151,10 +152,6 @@ class Driver:
     def _hear(self, record: Recorded) -> None:
         """React at once to the few events that cannot wait for the pilot's turn."""
         session = self._session
-        if record.journal != session.journal.run:
-            if isinstance(record.event, e.RunFinished | e.Killed):
-                session.tasks.begin(children.settle, session, record.journal)
-            return
         session.journal.flush_soon()
         rested, self._rested = self._rested, session.journal.state.phase is Phase.PAUSED
         if rested and not self._rested:
@@ -164,8 +161,9 @@ class Driver:
                 session.in_flight.hear_late()
             case e.EffectStopRequested(attempt=attempt):
                 session.in_flight.stop_effect(attempt)
-            case e.CancelRequested(now=now):
+            case e.CancelRequested(now=now) if session.journal.state.phase is Phase.CANCELLING:
                 session.in_flight.cancel(now=now)
+                session.signals.tell(Stopped(CANCELLED))
             case _:
                 pass
 

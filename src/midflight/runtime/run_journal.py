@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import anyio
@@ -45,8 +46,8 @@ class RunJournal:
 
     __slots__ = (
         "_begin_writing", "_changes", "_fresh", "_ids", "_kept", "_listeners", "_looks", "_loop",
-        "_resting", "_turn", "_waiting", "_watch", "calm", "client", "clock", "epoch", "history",
-        "lost", "run", "state",
+        "_others", "_resting", "_turn", "_waiting", "_watch", "calm", "client", "clock", "epoch",
+        "history", "lost", "run", "state",
     )  # fmt: skip
 
     def __init__(self, client: JournalClient, state: RunState, ids: Ids) -> None:
@@ -58,6 +59,7 @@ class RunJournal:
         self.history = Cursor()
         self.clock = StoreClock(state.at)
         self._listeners: list[Callable[[Recorded], None]] = []
+        self._others: dict[str, Callable[[Recorded], None]] = {}
         self._watch: Watch
         self._ids = ids
         self._turn = anyio.Lock(fast_acquire=True)
@@ -83,39 +85,44 @@ class RunJournal:
         self.epoch, self.lost = self.state.epoch, False
         self._watch, self._begin_writing = watch, begin_writing
 
-    def watch_child(self, child: str, after: int) -> None:
-        """Hear when a child has ended."""
-        self._watch.add(child, after)
+    def watch_also(self, journal: str, after: int, hear: Callable[[Recorded], None]) -> None:
+        """Hear of another journal, too: of a child, or of the thread."""
+        self._others[journal] = hear
+        self._watch.add(journal, after)
 
     # ── folding ──────────────────────────────────────────────────────────────────────────────
 
-    def listen(self, hear: Callable[[Recorded], None]) -> None:
-        """Call ``hear`` with each event once it is folded, unless it is a step's own affair."""
+    @contextmanager
+    def listening(self, hear: Callable[[Recorded], None]) -> Iterator[None]:
+        """While inside, ``hear`` is called with each event that is not only a step's own affair."""
         self._listeners.append(hear)
+        try:
+            yield
+        finally:
+            self._listeners.remove(hear)
 
     def let_go(self) -> None:
         """Tell nobody any more: the driver is done. Keep nothing: nobody would write it."""
-        self._listeners.clear()
+        self._others.clear()
         self._begin_writing = None
 
     def absorb(self, records: Iterable[Recorded]) -> None:
-        """Fold what is new, from any source; records of other journals are for the listeners."""
-        state, plain, news = self.state, self.calm, False
+        """Fold what is new, from any source, and wake everything that waits for a change."""
+        state, plain, before = self.state, self.calm, self.state.head
         for found in records:
-            if found.journal == self.run:
-                if found.position != state.head + 1:
-                    continue
-                advance(state, found)
-                self.history.hear(found)
-                news = True
-                if type(found.event) in BULK:
-                    continue
-                self.lost = state.epoch != self.epoch
+            if found.journal != self.run:
+                self._others[found.journal](found)
+                continue
+            if found.position != state.head + 1:
+                continue
+            advance(state, found)
+            self.history.hear(found)
+            if type(found.event) not in BULK:
+                plain, self.lost = False, state.epoch != self.epoch
                 self.clock.hear(found.at, found.position, state.moving_since)
-            plain = False
-            for hear in self._listeners:
-                hear(found)
-        if news:
+                for hear in self._listeners:
+                    hear(found)
+        if state.head > before:
             self.clock.hear(state.at, state.head, state.moving_since)
             if not plain:
                 self.stir()

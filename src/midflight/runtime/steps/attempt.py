@@ -154,6 +154,7 @@ async def _read(step: Step, left: Ending | None) -> Raw:
             case Aborted():
                 await step.speech.keep()
                 step.rest()
+                step.host.signals.raise_if_told(step.course)
     return NULL
 
 
