@@ -369,7 +369,7 @@ MUTANTS = (
     ),
     Mutant(
         "Tools do not open the files of a store that their process has open",
-        "src/midflight/tools/folders/folder.py",
+        "src/midflight/tools/folder.py",
         "        if store_files.is_open(os.stat(name, dir_fd=handle, follow_symlinks=False)):",
         "        if False:",
         ("tests/tools/test_store_files.py",),

@@ -28,9 +28,9 @@ from msgspec import Raw
 from midflight.interfaces.agui.agui_messages import Calls, Speech, message_of
 from midflight.journal import events as e
 from midflight.journal.event_types import AnyEvent
-from midflight.journal.identities import about_step
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import Recorded, Unknown
+from midflight.journal.state import about_step
 from midflight.journal.threads import thread as t
 from midflight.journal.transition_table import TRIAGE
 from midflight.stores.watch.hints import Began, Delta

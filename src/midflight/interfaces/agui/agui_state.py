@@ -24,12 +24,11 @@ from msgspec import Struct
 
 from midflight.interfaces.agui.agui_approvals import APPROVAL, described, shown
 from midflight.journal import events as e
-from midflight.journal.identities import about_step
 from midflight.journal.phases import Cause, Phase
 from midflight.journal.preview import preview
-from midflight.journal.receipt import receipt
 from midflight.journal.requests import ASKED, HANDED_OVER
-from midflight.journal.state import RunState, seconds_in_motion
+from midflight.journal.state import RunState, about_step, seconds_in_motion
+from midflight.journal.status import receipt
 from midflight.journal.threads.thread import ThreadState
 
 MESSAGES_BYTES_MAX: Final = 1024 * 1024  # of the messages in a snapshot; a larger one goes alone

@@ -15,9 +15,8 @@ from midflight.interfaces.chat.channel import Action, Button, Menu, Post, mark
 from midflight.interfaces.chat.chat_questions import Way, escaped, in_block, ways
 from midflight.journal.phases import ENDS, Phase
 from midflight.journal.preview import Offer
-from midflight.journal.receipt import Receipt
 from midflight.journal.requests import HANDED_OVER
-from midflight.journal.status import word_diff
+from midflight.journal.status import Receipt, word_diff
 from midflight.view.amounts import clock, elapsed, is_near, nearest, spending
 from midflight.view.control_bar import PHASE_WORDS, UNDRIVEN
 from midflight.view.data import Asked, RunSheet

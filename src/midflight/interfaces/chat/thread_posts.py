@@ -23,7 +23,7 @@ from midflight.journal.threads import thread as t
 from midflight.stores.protocol import LiveWatch, Query
 from midflight.view import RunBook, ThreadBook
 from midflight.view.exact_text import short
-from midflight.view.run_fields import asked as asked_of
+from midflight.view.run_book import asked as asked_of
 
 FILES_MAX: Final = 9  # beside the partial work itself
 

@@ -17,13 +17,12 @@ from midflight.interfaces.terminal.answer_form import wanted
 from midflight.interfaces.terminal.looks import indented
 from midflight.interfaces.terminal.safe_text import folded, more
 from midflight.journal.phases import ENDS
-from midflight.journal.receipt import Receipt, receipt
 from midflight.journal.requests import ASIDE, HANDED_OVER
 from midflight.journal.state import RunState
-from midflight.journal.status import status
+from midflight.journal.status import Receipt, receipt, status
 from midflight.view import RunSheet, control_bar
+from midflight.view.amounts import CAP, raised, typed
 from midflight.view.data import Asked
-from midflight.view.proposals import CAP, raised, typed
 
 Command = Callable[..., str]
 

@@ -21,9 +21,9 @@ from midflight.journal.record import Recorded
 from midflight.journal.status import one_line
 from midflight.stores.watch.hints import Delta
 from midflight.view import RunBook, RunSheet, StepSheet, ThreadBook
+from midflight.view.amounts import CAP
 from midflight.view.data import Asked, Mark
 from midflight.view.exact_text import short
-from midflight.view.proposals import CAP
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -28,7 +28,7 @@ from midflight.stores.lookup import question_at
 from midflight.stores.protocol import Killing, Row, Store
 from midflight.stores.watch.hints import Delta
 from midflight.view.data import Asked, RunView, UnreadMessage
-from midflight.view.run_fields import accounted, asked, unread, viewed
+from midflight.view.run_book import accounted, asked, unread, viewed
 
 PAGE_BYTES_MAX: Final = 1024 * 1024  # of a page of records; a larger record goes alone
 READ_AT_ONCE: Final = 32  # records that are read before their size is known

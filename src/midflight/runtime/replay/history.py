@@ -15,12 +15,11 @@ from msgspec import Raw
 from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal import transition_table
-from midflight.journal.identities import KEYED, turn
 from midflight.journal.limits import Call
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Earlier, Event, Recorded
 from midflight.journal.requests import HANDED_OVER, WITHDRAWN
-from midflight.journal.state import LOST, UNTRUSTED
+from midflight.journal.state import KEYED, LOST, UNTRUSTED, turn
 from midflight.runtime.replay.step_records import (
     ABORTED,
     Answered,

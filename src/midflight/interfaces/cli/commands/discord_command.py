@@ -20,7 +20,7 @@ from msgspec import Struct
 from midflight.agents import Agent
 from midflight.control import Control, local
 from midflight.engines.driver_pool import DRAIN_S
-from midflight.engines.shutdown import LEAVING, leaving_on
+from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.interfaces.chat.allow_list import People
 from midflight.interfaces.cli.arguments import found_at

@@ -13,8 +13,7 @@ import typer
 from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.driver_pool import DRAIN_S
-from midflight.engines.local_engine import LocalEngine
-from midflight.engines.shutdown import LEAVING, leaving_on
+from midflight.engines.local_engine import LEAVING, LocalEngine, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.arguments import (
     Repeats,

@@ -12,7 +12,7 @@ import typer
 from msgspec import Raw
 
 from midflight.control.ack import Ack
-from midflight.engines.shutdown import LEAVING, leaving_on
+from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.acknowledgement import WAIT_S, nobody, question_lines, way_out
 from midflight.interfaces.cli.commands.look_commands import book_of

@@ -10,7 +10,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from midflight.engines.shutdown import LEAVING, leaving_on
+from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.errors import MidflightError
 from midflight.interfaces.cli.commands.look_commands import book_of
 from midflight.interfaces.cli.console import DETACHED, ENDS, ReaderLeft, let_go, print, print_json
