@@ -69,21 +69,21 @@ class Known(NamedTuple):
 WALKS: Final = {
     "step": Known(
         "a no-op `write` step that nobody watches, from the call of `run.step` until it returns",
-        today=Figures(49, 215, 331, 20),
+        today=Figures(29, 78, 128, 8),
         goal=(28, 110, 170, 8),
     ),
     "cancel": Known(
         "a cancel of a run in a read, from the press until the run has ended",
-        today=Figures(65, 365, 629, 49),
+        today=Figures(55, 294, 516, 46),
         goal=(30, 130, None, None),
     ),
     "message": Known(
         "a message to a thread whose run is at work, until it is known what is done about it",
-        today=Figures(51, 421, 721, 36),
+        today=Figures(49, 422, 731, 35),
     ),
     "wait": Known(
         'a spoken "wait", from the recognised word until the run is paused',
-        today=Figures(78, 401, 698, 48),
+        today=Figures(67, 358, 663, 45),
     ),
 }
 SLACK: Final = 0.02  # of a figure, and

@@ -7,6 +7,7 @@ gate to its record is in ``attempt``.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -33,6 +34,7 @@ from midflight.tools.labels import label_of
 from midflight.tools.progress import check_usage
 
 SHOWN_MAX: Final = 16 * 1024  # bytes of arguments that are kept and told only to be seen
+_MAKING: Final = threading.Lock()
 TOLD: Final = "a worker that was lost has done it"
 
 
@@ -120,7 +122,10 @@ class Step:
     def speech(self) -> Speech:
         """The words of the step, and what it spends."""
         if self._speech is None:
-            self._speech = Speech(self.host, self)
+            with _MAKING:  # its first words may come from two threads
+                if (made := self._speech) is None:
+                    made = self._speech = Speech(self.host, self)
+                return made
         return self._speech
 
     @property
@@ -130,11 +135,13 @@ class Step:
 
     def hear(self, text: str) -> None:
         """See ``Ear``."""
-        self.speech.hear(text)
+        if self.call is not None:  # or it is over, and a thread that it has begun still speaks
+            self.speech.hear(text)
 
     def pay(self, usage: Usage) -> None:
         """See ``Ear``."""
-        self.speech.pay(usage)
+        if self.call is not None:
+            self.speech.pay(usage)
 
     @property
     def shown(self) -> Raw:
@@ -210,7 +217,7 @@ class Step:
     def be_over(self) -> None:
         """Leave the run: the function was told how this ended."""
         self.call = None  # all know us: or each step would be left to the collector
-        self._speech = None
+        self._speech, self.resting = None, True
         del self.future
         self.host.in_flight.leave(self)
 
