@@ -177,9 +177,9 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: whoever drives is told of runs that others have begun",
-        STORES + "sqlite/nudges.py",
-        "        self.bell.ring(jobs)\n",
-        "",
+        STORES + "sqlite/sqlite_news.py",
+        "        if wanting:",
+        "        if False:",
         ("tests/engines/test_told.py",),
     ),
     Mutant(

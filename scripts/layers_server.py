@@ -267,9 +267,9 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "audit: a record is in the transaction of its control",
-        STORES + "sqlite/sqlite_ledger.py",
-        "    if records and request.audit is not None:\n",
-        "    if False:\n",
+        STORES + "sqlite/transaction.py",
+        "        if records and request.audit is not None:\n",
+        "        if False:\n",
         ("tests/stores/test_contract_audit.py",),
     ),
     Mutant(

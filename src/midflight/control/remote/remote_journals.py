@@ -9,7 +9,7 @@ nothing comes twice. The words of open steps are yielded again from their beginn
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, Union, cast
 
@@ -112,6 +112,12 @@ class RemoteWatch(Generic[Item]):
     def __aiter__(self) -> AsyncIterator[Item]:
         """Yield for as long as the watch is open. May be begun again after a cancel."""
         return self._items()
+
+    async def until(self, done: Callable[[Recorded], bool]) -> None:
+        """Give each record to ``done``, until that is true."""
+        async for item in self:
+            if isinstance(item, Recorded) and done(item):
+                return
 
     def add(self, journal: str, after: int) -> None:
         """Also watch this one; the stream is asked for anew, from where it is."""
