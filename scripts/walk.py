@@ -69,21 +69,21 @@ class Known(NamedTuple):
 WALKS: Final = {
     "step": Known(
         "a no-op `write` step that nobody watches, from the call of `run.step` until it returns",
-        today=Figures(28, 73, 118, 6),
+        today=Figures(27, 69, 118, 7),
         goal=(28, 110, 170, 8),
     ),
     "cancel": Known(
         "a cancel of a run in a read, from the press until the run has ended",
-        today=Figures(54, 274, 486, 43),
+        today=Figures(51, 222, 423, 36),
         goal=(30, 130, None, None),
     ),
     "message": Known(
         "a message to a thread whose run is at work, until it is known what is done about it",
-        today=Figures(48, 398, 690, 30),
+        today=Figures(48, 374, 663, 27),
     ),
     "wait": Known(
         'a spoken "wait", from the recognised word until the run is paused',
-        today=Figures(66, 344, 639, 40),
+        today=Figures(64, 300, 583, 34),
     ),
 }
 SLACK: Final = 0.02  # of a figure, and
