@@ -102,8 +102,8 @@ RUNTIME_MUTANTS = (
     Mutant(
         "told first: an outcome that loses by itself goes to the store as a request",
         RUNTIME + "run_journal.py",
-        "            for fact in facts:\n",
-        "            for fact in ():\n",
+        "            recording = _recording(self.run, facts, then)\n",
+        "            recording = lambda _: Draft()  # noqa: E731\n",
         (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
     ),
     Mutant(
@@ -130,8 +130,8 @@ RUNTIME_MUTANTS = (
     Mutant(
         "runtime: a cancel undoes",
         RUNTIME + "cancellation.py",
-        "    await compensate(session)\n    await await_all",
-        "    await await_all",
+        "        await compensate(session)\n        await await_all",
+        "        await await_all",
         ("tests/scenarios/test_cancel.py",),
     ),
     Mutant(

@@ -39,6 +39,7 @@ KEPT_MAX: Final = 64  # outcomes of one run, of steps that it does at the same t
 log: Final = logging.getLogger(__name__)
 
 Choose = Callable[[RunState], Sequence[Event]]
+Hear = Callable[[Recorded], None]
 
 
 class RunJournal:
@@ -58,8 +59,8 @@ class RunJournal:
         self.lost = False  # killed, or taken by another driver: nothing may be decided here
         self.history = Cursor()
         self.clock = StoreClock(state.at)
-        self._listeners: list[Callable[[Recorded], None]] = []
-        self._others: dict[str, Callable[[Recorded], None]] = {}
+        self._listeners: list[Hear] = []
+        self._others: dict[str, Hear] = {}
         self._watch: Watch
         self._ids = ids
         self._turn = anyio.Lock(fast_acquire=True)
@@ -85,7 +86,7 @@ class RunJournal:
         self.epoch, self.lost = self.state.epoch, False
         self._watch, self._begin_writing = watch, begin_writing
 
-    def watch_also(self, journal: str, after: int, hear: Callable[[Recorded], None]) -> None:
+    def watch_also(self, journal: str, after: int, hear: Hear) -> None:
         """Hear of another journal, too: of a child, or of the thread."""
         self._others[journal] = hear
         self._watch.add(journal, after)
@@ -93,7 +94,7 @@ class RunJournal:
     # ── folding ──────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def listening(self, hear: Callable[[Recorded], None]) -> Iterator[None]:
+    def listening(self, hear: Hear) -> Iterator[None]:
         """While inside, ``hear`` is called with each event that is not only a step's own affair."""
         self._listeners.append(hear)
         try:
@@ -130,8 +131,7 @@ class RunJournal:
     def stir(self) -> None:
         """Note a change: wake those tasks that wait for what is true now.
 
-        The conditions are tried here, and not by each task itself: waking a task only to let it
-        wait again is what a small step would spend its time on.
+        The conditions are tried here: waking a task only to let it wait again takes long.
         """
         self.calm = False
         self._changes += 1
@@ -179,10 +179,7 @@ class RunJournal:
             return await self._decide(choose)
 
     async def start(self, choose: Choose) -> int:
-        """Append the start of a step, as ``decide`` does, after the outcomes that were kept.
-
-        Returns where the start is on record; 0 if ``choose`` wants none any more.
-        """
+        """Append the start of a step after what was kept, and give its position; 0 if none."""
         try:
             async with self._turn:
                 written = await self._decide(choose)
@@ -220,8 +217,7 @@ class RunJournal:
     def _chosen_anew(self, choose: Choose) -> Callable[[Append, bool], Append | None]:
         """While the store is away time passes, and what was chosen may not fit any more.
 
-        So a decision that was surely not written is chosen again before it is repeated. One that
-        may have been written is repeated as it is; none is once the run has another driver.
+        So one that was surely not written is chosen again; one that may have been is repeated.
         """
         head, epoch = self.state.head, self.state.epoch
 
@@ -240,8 +236,7 @@ class RunJournal:
     def keep(self, attempt: int, result: Raw, usage: Usage) -> bool:
         """Keep an outcome for the next append. False: it has to be written now.
 
-        None is kept while something is being written: a function that does two things at once
-        learns how they ended in the order of the records, at every replay.
+        None is kept during an append: a function learns outcomes in the order of their records.
         """
         if self._begin_writing is None or self._turn.locked() or len(self._kept) >= KEPT_MAX:
             return False
@@ -300,8 +295,7 @@ class RunJournal:
     ) -> tuple[Recorded, ...]:
         """Record how something ended. A fact never loses: on a conflict the store decides.
 
-        ``before`` comes before it, and ``then`` chooses what follows from it at once, all in the
-        same append: no crash falls between.
+        ``before`` comes before it, and ``then`` chooses what follows, all in the same append.
         """
         try:
             return await self._settle((*before, fact), then)
@@ -334,8 +328,7 @@ class RunJournal:
     async def submit(self, request: Submit, unless: Callable[[], bool] | None = None) -> Committed:
         """Have the store decide what concerns other journals too; fold what is new in ours.
 
-        It takes no turn: another journal may be locked for long. A request that the store does not
-        take is given up when the run has another driver, or when ``unless`` is true.
+        It takes no turn, and is given up with another driver or when ``unless`` is true.
         """
         await self.flush()
         epoch = self.state.epoch
