@@ -32,7 +32,7 @@ from midflight.runtime.steps import offspring
 from midflight.runtime.steps.attempt import do_plainly, perform
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.tool_call import in_step, refuse_inside_a_step
-from midflight.tools.declaration import Tool, as_tool
+from midflight.tools.declaration import Tool, undeclared
 
 NAME_LOOKED_AT: Final = 1_000  # characters of a name that needs no closer look
 BREATH: Final = 64  # steps from the record before the other runs have their turn
@@ -104,7 +104,7 @@ class RunContext:
             history.count_call()
         else:
             await self._calls.listen()
-        tool = function if type(function) is Tool else as_tool(function)
+        tool = function if isinstance(function, Tool) else undeclared(function)
         stored, asked = values.encode_arguments(
             name, args, kwargs, tool.function, size=history.digest_bytes
         )
