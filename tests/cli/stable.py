@@ -11,8 +11,7 @@ import sys
 import tempfile
 from importlib import import_module
 
-from midflight.interfaces.cli.command_table import COMMANDS
-from midflight.interfaces.cli.main import main
+from midflight.interfaces.cli.main import COMMANDS, main
 
 for module in {place.module for place in COMMANDS.values()} - {"tui_command"}:
     import_module(f"midflight.interfaces.cli.commands.{module}")

@@ -169,6 +169,10 @@ class RunScreen(App[None]):
         self._following: Worker[None] | None = None
         self._stood: tuple[str, str] = ("", "")
 
+    def connected(self, there: bool) -> None:
+        """The server has gone, or is back."""
+        self.there = there
+
     @property
     def run_shown(self) -> str:
         """The id of the run in front, or an empty text."""

@@ -15,7 +15,6 @@ from midflight.control.ack import Ack
 from midflight.engines.shutdown import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.acknowledgement import WAIT_S, nobody, question_lines, way_out
-from midflight.interfaces.cli.commands.look_commands import book_of
 from midflight.interfaces.cli.console import (
     DETACHED,
     DONE,
@@ -25,8 +24,8 @@ from midflight.interfaces.cli.console import (
     print,
     print_json,
 )
+from midflight.interfaces.cli.run_display import Talking, book_of, talk_of
 from midflight.interfaces.cli.target import SHOWN, Desk, RunArgument, at_a_desk
-from midflight.interfaces.cli.thread_output import Talking, talk_of
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.terminal.answer_form import plain
 from midflight.interfaces.terminal.looks import indented, one_line
