@@ -278,6 +278,12 @@ async def test_a_press_on_an_outdated_button_is_answered_with_the_truth(
         assert (await control.runs())[0].phase == Phase.DONE
 
 
+WAYS = [
+    "Approve · Do it",
+    "Edit · Change, then do it",
+    "Reject · Do not do it",
+    "Respond · Say what instead",
+]
 FORM = {
     "type": "object",
     "properties": {
@@ -355,7 +361,7 @@ async def test_what_is_approved_stands_in_a_block_or_a_file_and_none_of_it_is_ma
         chat = ann.dm()
         await ann.says(chat, "Write to bob")
         card = await discord.until_shown(chat, "❓ **May this be done")
-        assert card.labels == ["Do it", "Do not do it", "Edit", "Respond"]
+        assert card.labels == WAYS
         if card.attachments:
             (file,) = card.attachments
             held = discord.files[file["id"]].decode()
@@ -401,7 +407,7 @@ async def test_an_approval_can_be_edited_and_answered_in_words(
         chat = ann.dm()
         await ann.says(chat, "Write to both")
         first = await discord.until_shown(chat, "\nto: bob")
-        assert first.labels == ["Do it", "Do not do it", "Edit", "Respond"]
+        assert first.labels == WAYS
         opened = await ann.presses(first, "Edit")
         modal = await discord.until(lambda: opened.modal)
         assert '"to":"bob"' in modal["components"][0]["component"]["value"]

@@ -478,7 +478,7 @@ async def test_what_a_chat_does_not_take_is_shown_in_plain_words_and_holds_nothi
         return f"It is {said.payload}."
 
     paper = Paper()
-    paper.takes = lambda post: not any(b.label == "red" for b in post.buttons)
+    paper.takes = lambda post: not any(b.label == "Red" for b in post.buttons)
 
     async with (
         driving(coloured) as control,
