@@ -492,7 +492,7 @@ async def test_what_a_chat_does_not_take_is_shown_in_plain_words_and_holds_nothi
         (run,) = await control.runs()
         (question,) = (await control.state(run.journal)).questions
         await control.answer(run.journal, question, "red", who=ANN)
-        await until(lambda: "**ann: red**" in paper.text)
+        await until(lambda: "**ann: Red**" in paper.text)
 
 
 async def test_of_what_a_chat_takes_in_no_form_it_is_told_that_there_is_something(

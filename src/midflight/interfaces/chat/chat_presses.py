@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midflight.control import Ack, Control
 from midflight.errors import InvalidRequest, MidflightError, Outdated
 from midflight.interfaces.chat.channel import Action, Button, Field, Form, Post
-from midflight.interfaces.chat.chat_memory import Finder, Memory
+from midflight.interfaces.chat.chat_memory import NOT_KNOWN, Finder, Memory
 from midflight.interfaces.chat.incoming import unstorable
 from midflight.interfaces.chat.run_posts import card, fields_of, payload_of
 from midflight.journal.events import QuestionOpened
@@ -98,7 +99,7 @@ class Desk:
         try:
             do = _PRESSES.get(action.verb)
             if do is None:
-                return Post("This button is not known any more. Nothing was changed.")
+                return Post(NOT_KNOWN)
             asks = action.verb in {"cancel", "redirect"} and action.choice != "sure"
             if late and asks and not await self._is_done(memory, action, who, key):
                 return await self._asks_again(memory, action, dict(fields or {}), who)
@@ -117,10 +118,10 @@ class Desk:
         """Ask whether a press is still meant, because it has waited for longer than people do."""
         text = fields.get("text", "").strip()
         words = f": “{short(text, 200)}”" if text else ""
-        again = Button(f"{action.verb.capitalize()} now", _sure(action), "bad")
+        again = Button(f"{action.verb.capitalize()} now", replace(action, choice="sure"), "bad")
         if action.verb == "redirect":
             self._keep_draft(who, await self.find.run(memory, action.run), text)
-            again = Button("Redirect", msgspec.structs.replace(action, at=0), "good")
+            again = Button("Redirect", replace(action, at=0), "good")
         pressed = f"You pressed {action.verb.capitalize()}{words} while I was away."
         return Post(f"{pressed} Nothing was changed. Do it now?", buttons=(again,))
 
@@ -135,14 +136,14 @@ class Desk:
         stands = await self.find.stands(memory, action.run)
         if not isinstance(error, Outdated):
             return Post(f"{error}\n{stands}".rstrip())
-        fresh = Button(action.verb.capitalize(), msgspec.structs.replace(action, at=0))
+        fresh = Button(action.verb.capitalize(), replace(action, at=0))
         return Post(f"It has changed since you saw that. {stands}\n-# {error}", buttons=(fresh,))
 
     async def _verb(self, press: Press) -> Post:
         run = await self.find.run(press.memory, press.action.run)
         offer = (await self.control.preview(run))[press.action.verb]
         if press.action.verb == "cancel" and offer.confirm and not press.action.choice:
-            sure = Button("Cancel anyway", _sure(press.action), "bad")
+            sure = Button("Cancel anyway", replace(press.action, choice="sure"), "bad")
             keep = Button("Keep going", Action("nothing"))
             return Post(f"{offer.confirm} Nothing was changed yet.", buttons=(sure, keep))
         changed = (
@@ -251,7 +252,7 @@ def _with_typed(post: Post, fields: Mapping[str, str] | None) -> Post:
     named = len(typed) > 1
     lines = [f"{name}: {text}" if named else text for name, text in typed.items()]
     quoted = "\n".join(f"> {line}" for text in lines for line in text.splitlines())
-    return msgspec.structs.replace(post, text=f"{post.text}\nYou had written:\n{quoted}")
+    return replace(post, text=f"{post.text}\nYou had written:\n{quoted}")
 
 
 def _wanted(action: Action, offer: Offer) -> str:
@@ -259,10 +260,6 @@ def _wanted(action: Action, offer: Offer) -> str:
     if action.verb != "cancel":
         return offer.label
     return "Stop now" if action.choice == "now" else "Cancel"
-
-
-def _sure(action: Action) -> Action:
-    return msgspec.structs.replace(action, choice="sure")
 
 
 def _schema(found: QuestionOpened) -> Any:
@@ -275,7 +272,8 @@ def _way(found: QuestionOpened, action: Action) -> Way:
     number = int(choice) if choice.isascii() and choice.isdigit() else len(ways)
     if number >= len(ways) or bool(ways[number].form) != (action.verb == "fill"):
         raise InvalidRequest(
-            "that is not one of the answers to this question. The question is still open."
+            "this question takes no such answer. Nothing was answered: the question is still "
+            "open, and the buttons of its newest message answer it."
         )
     return ways[number]
 

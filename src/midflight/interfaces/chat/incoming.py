@@ -217,7 +217,7 @@ def unstorable(text: str) -> str:
     if len(text) > TEXT_MAX:
         return f"That is {len(text):,} characters, and a message takes {TEXT_MAX:,}."
     if not is_storable(text):
-        return "That holds characters that cannot be stored."
+        return "That holds a character that cannot be stored: NUL, or half of a surrogate pair."
     return ""
 
 

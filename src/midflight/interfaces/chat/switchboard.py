@@ -27,7 +27,14 @@ from midflight.errors import JournalNotFound, MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.interfaces.chat.allow_list import People, door
 from midflight.interfaces.chat.channel import Action, Channel, Form, Heard, Post
-from midflight.interfaces.chat.chat_memory import Finder, Ledger, Memory, Pending
+from midflight.interfaces.chat.chat_memory import (
+    NOT_KNOWN,
+    NOTHING,
+    Finder,
+    Ledger,
+    Memory,
+    Pending,
+)
 from midflight.interfaces.chat.chat_presses import (
     OPERATING,
     Desk,
@@ -133,12 +140,15 @@ class Switchboard:
     ) -> Post:
         """Go on in this chat with a thread that was begun elsewhere."""
         if not who.role.steers:
-            return Post(f"This needs the role {Role.CONTROLLER}. Nothing was changed.")
+            return Post(
+                f"To go on here with another thread needs the role {Role.CONTROLLER}; yours is "
+                f"{who.role}. Nothing was changed."
+            )
         others = f"{THREAD_PREFIX}{self._channel.name}-"
         if thread.startswith(others) and thread != others + chat and who.role != Role.OPERATOR:
             return Post(
-                f"That is the conversation of another chat: this needs the role {Role.OPERATOR}. "
-                "Nothing was changed."
+                f"{thread} is the conversation of another chat: to go on with it here needs the "
+                f"role {Role.OPERATOR}; yours is {who.role}. Nothing was changed."
             )
         try:
             if not thread.startswith(THREAD_PREFIX):
@@ -318,7 +328,7 @@ class Switchboard:
         elif (action := Action.read(code)) is not None:
             done = await self._desk.press(memory, action, who, key=key, fields=fields, late=late)
         else:
-            return Post("This button is not known here any more. Nothing was changed.")
+            return Post(NOT_KNOWN)
         await self._relay(memory)
         return done
 
@@ -350,13 +360,16 @@ class Switchboard:
         pending = memory.pending[key]
         if steers(pending.code):  # never begun, and another run may be in front by now
             return Post(
-                f"You gave {short(pending.code)} just before I ended. Nothing was changed. If it "
-                "is still meant, give it again."
+                f"You gave {short(pending.code)} just before this bot ended. Nothing was changed. "
+                "If it is still meant, give it again."
             )
         then = Actor(pending.by, Role(pending.role), door(self._channel.name, memory.chat))
         who = self.people.still(then)
         if who is None:
-            return Post("You are not on the list of people any more. It was not done now.")
+            return Post(
+                "You pressed this before the bot was started anew, and are not on the list of "
+                "people any more. It was not done now; ask whoever runs the bot."
+            )
         late = self._clock() - pending.at > LATE_S
         return await self.press(
             memory.chat, pending.code, who, key=key, fields=pending.fields, late=late
@@ -370,4 +383,4 @@ def _pends(key: str, pending: Pending) -> Callable[[Memory], None]:
     return change
 
 
-UNKNOWN: Final = Post("Nothing was ever started here: write what is to be done.")
+UNKNOWN: Final = Post(f"{NOTHING[0].upper()}{NOTHING[1:]}")

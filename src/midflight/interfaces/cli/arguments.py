@@ -68,7 +68,7 @@ def found_at(place: str) -> list[Agent]:
         there = importlib.import_module(module)
         found = getattr(there, name) if name else list(vars(there).values())
     except (ImportError, AttributeError, ValueError) as error:
-        raise Unknown(f"{place}: {error}. Nothing was started.") from error
+        raise Unknown(f"there is no agent at {place}: {error}. Nothing was started.") from error
     except SystemExit as error:
         raise Unknown(
             f"{module} ended the program while it was imported (sys.exit): what it does when it is "

@@ -180,7 +180,10 @@ def said(call: Callable[[], int], *, as_json: bool) -> int:
         if os.environ.get("MIDFLIGHT_TRACEBACK"):
             raise
         what = f"{type(error).__name__}: {error}".rstrip(": ")
-        told = f"something went wrong here: {what}. MIDFLIGHT_TRACEBACK=1 shows where."
+        told = (
+            f"this is a fault of Midflight itself: {what}. It is not known whether anything was "
+            "changed: look before you repeat it. MIDFLIGHT_TRACEBACK=1 shows where it happened."
+        )
         return tell("bug", told, BUG, as_json)
 
 

@@ -298,7 +298,11 @@ async def release(
     if desk.as_json:
         print_json({"scope": scope, "released": released})
     else:
-        print(f"{scope} may move again." if released else f"{scope} was not stopped.")
+        print(
+            f"{scope} may move again."
+            if released
+            else f"{scope} was not stopped. Nothing was changed."
+        )
     return 0 if released else 1
 
 

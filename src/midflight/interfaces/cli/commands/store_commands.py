@@ -310,7 +310,7 @@ def _store(desk: Desk) -> Store:
     if not isinstance(desk.control, Control):
         raise InvalidRequest(
             "a server does not give out the audit: run this command with --store, where the "
-            "store is."
+            "store is. Nothing was read."
         )
     return desk.control.store
 

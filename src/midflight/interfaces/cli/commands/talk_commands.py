@@ -116,7 +116,9 @@ async def answer(
     """Answer a question of a run; the first answer wins."""
     sheet = (await book_of(desk.control, await desk.run(run))).sheet()
     if not sheet.questions:
-        raise InvalidRequest(f"run {sheet.run} asks nothing now; it is {sheet.phase}.")
+        raise InvalidRequest(
+            f"run {sheet.run} asks nothing now; it is {sheet.phase}. Nothing was answered."
+        )
     if not (payload or decline):
         return _questions(desk, sheet, question)
     chosen = question or _only(desk, sheet)

@@ -141,7 +141,8 @@ def _revoked(name: str, there: bool, as_json: bool) -> int:
     if as_json:
         print_json({"name": name, "revoked": there})
     else:
-        print(f"{name}: {'revoked' if there else 'there was no such token'}.")
+        nothing = "it has no token and no link, so nothing was revoked"
+        print(f"{name}: {'revoked' if there else nothing}.")
     return 0 if there else 1
 
 
