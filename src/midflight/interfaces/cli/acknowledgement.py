@@ -14,10 +14,10 @@ from midflight.interfaces.cli.arguments import OPTIONS
 from midflight.interfaces.cli.console import print, print_json
 from midflight.interfaces.cli.target import SHOWN, Desk
 from midflight.interfaces.terminal.answer_form import wanted
-from midflight.interfaces.terminal.looks import indented
+from midflight.interfaces.terminal.looks import DOUBTFUL, indented
 from midflight.interfaces.terminal.safe_text import folded, more
 from midflight.journal.phases import ENDS
-from midflight.journal.receipt import Receipt, receipt
+from midflight.journal.receipt import INHERITED, SAVED, Receipt, receipt
 from midflight.journal.requests import ASIDE, HANDED_OVER
 from midflight.journal.state import RunState
 from midflight.journal.status import status
@@ -65,7 +65,6 @@ def ways_on(command: Command, sheet: RunSheet) -> list[str]:
 
 
 WAIT_S: Final = 2.5  # a driver looks for work every two seconds
-DOUBTFUL: Final = frozenset({"unknown", "could not be undone"})
 Ready = Callable[[RunState], bool]
 
 
@@ -158,13 +157,15 @@ def tell_receipt(
         line = kept.lines[place]
         text = indented(line.text)
         print(f"{line.position:>4}  {text}" if numbered else f"  {text}")
-    _tell_list("saved", kept.saved, whole, how)
-    _tell_list("taken over", kept.inherited, whole, how)
+    _tell_list(SAVED, kept.saved, whole, how)
+    _tell_list(INHERITED, kept.inherited, whole, how)
 
 
-def _tell_list(word: str, things: Sequence[str], whole: bool, how: str) -> None:
+def _tell_list(heading: str, things: Sequence[str], whole: bool, how: str) -> None:
+    if things:
+        print(f"  {heading}")
     for place in folded(len(things), whole=whole):
         if isinstance(place, range):
-            print(f"  {more(place, 'line', how)}")
+            print(f"    {more(place, 'line', how)}")
         else:
-            print(f"  {word}: {indented(things[place])}")
+            print(f"    {indented(things[place])}")
