@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from midflight.kit import durable
 from midflight.kit import results as kit_report
 from midflight.kit.durable import Figure
+from midflight.kit.plays import LANES, MOMENT_S
 from midflight.kit.results import Results, read, write
-from midflight.kit.scenarios import LANES, MOMENT_S
 from midflight.kit.subject import ALL
 from midflight.kit.trial_runs import PROFILES, PROMISED, Player, chosen_scenarios
 

@@ -18,11 +18,10 @@ from midflight.journal.facts import claim
 from midflight.journal.fold import fold
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.preview import preview
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Actor, Event, Request
 from midflight.journal.requests import Known, decide
 from midflight.journal.state import RunState
-from midflight.journal.status import one_line
+from midflight.journal.status import one_line, receipt
 from midflight.stores.protocol import Append, Draft, Entry, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
 

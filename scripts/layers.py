@@ -222,9 +222,9 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: a repeated request is recognised",
-        STORES + "sqlite/sqlite_ledger.py",
-        '    if begins := tx.db.execute(SQL["find_request"], (request.id,)).fetchall():',
-        "    if begins := []:",
+        STORES + "sqlite/transaction.py",
+        '        if begins := self.db.execute(SQL["find_request"], (request.id,)).fetchall():',
+        "        if begins := []:",
         ("tests/stores/test_contract_repeats.py",),
     ),
     Mutant(
@@ -236,9 +236,9 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: nudges",
-        STORES + "sqlite/nudges.py",
-        "        peers = self._others()",
-        "        peers: list[str] = []",
+        STORES + "sqlite/sqlite_news.py",
+        "        if self._peers:",
+        "        if False:",
         ("tests/stores/test_sqlite_processes.py",),
     ),
     Mutant(
@@ -251,8 +251,8 @@ MUTANTS = (
     Mutant(
         "SQLite: watchers are told before the author",
         STORES + "sqlite/sqlite_writer.py",
-        "                self._deliver(job)  # all",
-        "                self._loop.call_later(0.01, self._deliver, job)  # all",
+        "                self._deliver(job.result)  # all",
+        "                self._loop.call_later(0.01, self._deliver, job.result)  # all",
         ("tests/stores/test_contract_watch.py",),
     ),
     Mutant(
@@ -362,14 +362,14 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: a forked child keeps no lock of its parent",
-        STORES + "sqlite/descriptors.py",
+        STORES + "sqlite/locks.py",
         "after_in_child=_close_in_child",
         "after_in_child=_lock.release",
         (HOLD + "a_forked_child_does_not_make_a_dead_driver_look_alive",),
     ),
     Mutant(
         "Tools do not open the files of a store that their process has open",
-        "src/midflight/tools/folders/folder.py",
+        "src/midflight/tools/folder.py",
         "        if store_files.is_open(os.stat(name, dir_fd=handle, follow_symlinks=False)):",
         "        if False:",
         ("tests/tools/test_store_files.py",),
@@ -887,14 +887,14 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: letters that are owed do not pile up",
-        STORES + "sqlite/nudges.py",
+        STORES + "sqlite/sqlite_news.py",
         "            self._owed = None\n",
         "",
         ("tests/stores/test_sqlite_nudge.py",),
     ),
     Mutant(
         "SQLite: what did not fit into a full box is owed",
-        STORES + "sqlite/nudges.py",
+        STORES + "sqlite/sqlite_news.py",
         "                delivered = False  # its box",
         "                pass  # its box",
         ("tests/stores/test_sqlite_nudge.py",),

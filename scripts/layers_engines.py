@@ -167,7 +167,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: a closed terminal that says so twice ends nothing at once",
-        "src/midflight/engines/shutdown.py",
+        "src/midflight/engines/local_engine.py",
         "                again = _ignore if number is signal.SIGHUP else signal.SIG_DFL",
         "                again = signal.SIG_DFL",
         (
@@ -177,9 +177,9 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: whoever drives is told of runs that others have begun",
-        STORES + "sqlite/nudges.py",
-        "        self.bell.ring(jobs)\n",
-        "",
+        STORES + "sqlite/sqlite_news.py",
+        "        if wanting:",
+        "        if False:",
         ("tests/engines/test_told.py",),
     ),
     Mutant(

@@ -78,14 +78,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "agui: a conversation that was cut is not added to",
-        "src/midflight/interfaces/agui/agui_history.py",
+        "src/midflight/interfaces/agui/agui_turn.py",
         "    if new_in(given.messages, known) and (missing := _left_out(given, known)):\n",
         "    if missing := []:\n",
         (AGUI + "test_history.py",),
     ),
     Mutant(
         "agui: who comes back in time has not left",
-        "src/midflight/interfaces/agui/agui_leaving.py",
+        "src/midflight/interfaces/agui/agui_answer.py",
         "        return not back.is_set() and who not in self._reading\n",
         "        return True\n",
         (AGUI + "test_leaving.py",),
@@ -267,9 +267,9 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "audit: a record is in the transaction of its control",
-        STORES + "sqlite/sqlite_ledger.py",
-        "    if records and request.audit is not None:\n",
-        "    if False:\n",
+        STORES + "sqlite/transaction.py",
+        "        if records and request.audit is not None:\n",
+        "        if False:\n",
         ("tests/stores/test_contract_audit.py",),
     ),
     Mutant(
@@ -288,23 +288,23 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "server: who comes back goes on where they were",
-        "src/midflight/interfaces/http/routes_events.py",
+        "src/midflight/interfaces/http/routes_server.py",
         "known.get(journal, 0)",
         "0",
         EVENTS,
     ),
     Mutant(
         "server: a reader that takes nothing is dropped",
-        "src/midflight/interfaces/http/live/event_stream.py",
+        "src/midflight/interfaces/http/event_streams.py",
         "            raise Stalled\n",
         "            await anyio.sleep_forever()\n",
         EVENTS,
     ),
     Mutant(
         "server: a silent stream says that it lives",
-        "src/midflight/interfaces/http/live/event_stream.py",
-        "                await self._put(send, ALIVE)\n",
-        "",
+        "src/midflight/interfaces/http/event_streams.py",
+        " yielded yet is still there\n                await self._put(send, ALIVE)\n",
+        " yielded yet is still there\n",
         EVENTS,
     ),
     Mutant(
@@ -358,14 +358,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "views: who comes late is told how it stands",
-        "src/midflight/interfaces/http/live/view_stream.py",
+        "src/midflight/interfaces/http/event_streams.py",
         "        self._news.set()  # a sheet may be there already\n",
         "",
         VIEWS,
     ),
     Mutant(
         "views: when who does the work leaves, the next one does it",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "        async with self._turn:\n            head",
         "        if self.version:\n            return\n        async with self._turn:\n"
         "            head",
@@ -373,14 +373,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "views: what who left had taken and not told is told by the next one",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "0.0 if self._untold and self._caught_up else self._patience",
         "self._patience",
         VIEWS,
     ),
     Mutant(
         "views: a sheet is stale until another one is there",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "            self.sheet, self._at = await self._made(), await self._control.store.now()\n"
         "            self._stale = False  # not before: we may be ended while it is made\n",
         "            self._stale = False\n"
@@ -389,14 +389,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "views: a patch leads on from what this reader was told",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "            changes = patch(sheet, self.sheet)",
         "            changes = []",
         VIEWS,
     ),
     Mutant(
         "views: many records make few sheets",
-        "src/midflight/interfaces/http/live/live_journal.py",
+        "src/midflight/interfaces/http/live_journal.py",
         "        self._due = anyio.current_time() + max(PACE_S, SHARE * took)",
         "        self._due = 0.0 * took",
         VIEWS,
@@ -417,14 +417,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "agui: words of a model stay under their id when its call is done",
-        "src/midflight/interfaces/agui/agui_speech.py",
+        "src/midflight/interfaces/agui/agui_messages.py",
         "                yield from self._tell_rest(known, said)\n",
         "",
         (AGUI + "test_narrator.py",),
     ),
     Mutant(
         "agui: arguments of a call that are secret are dots",
-        "src/midflight/interfaces/agui/agui_calls.py",
+        "src/midflight/interfaces/agui/agui_approvals.py",
         "        if set(value) == {MARK}:\n            return DOTS\n",
         "",
         (AGUI + "test_calls.py",),

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -54,8 +54,10 @@ DOORS = (
 HURRY = ("-n", "3", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
 """A test waits as often as it works; but every worker reads all tests before it runs its share."""
 
-WHOLE = ("-n", "3", "--durations=30", "--durations-min=5")
-"""Most of what is slow waits: for processes, browsers, leases that run out."""
+WHOLE = ("-n", "5", "--durations=30", "--durations-min=5")
+"""Most of what is slow waits: for processes, leases that run out; see ``tests/shares.py``."""
+READ = ("pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
+"""Reads all tests once, so that their bytecode is there: or each worker would make it anew."""
 
 CHECKS = (
     ("format", ("ruff", "format", "--check", ".")),
@@ -79,16 +81,17 @@ def main() -> int:
     if fast:
         BESIDE["MIDFLIGHT_HURRY"] = "1"
     types = hurried_types() if fast else ("mypy",)
-    with ThreadPoolExecutor(len(CHECKS) + 2) as beside:  # in a hurry they run beside the tests
+    with ThreadPoolExecutor(len(CHECKS) + 3) as beside:
         checks = {
             name: beside.submit(run, name, *command)
             for name, command in (("types", types), *CHECKS)
         }
+        left_out: dict[str, str] = {}
         if not fast:
             checks["docs"] = beside.submit(build_docs)
-        left_out = {} if fast else provide_parts()  # beside the types, which have one core
-        if not fast:
-            wait(checks.values())
+            read = beside.submit(run, "reading", *READ, silent=True)
+            left_out = provide_parts()
+            read.result()
         tests = HURRY if fast else WHOLE
         passed, skipped = run_tests(*tests, "-m", selection(fast, left_out), again=not fast)
     failed = [name for name, check in checks.items() if not check.result()]
@@ -244,14 +247,15 @@ def install(*packages: str) -> set[str]:
     return {package for package in packages if not run(f"install {package}", *installed, package)}
 
 
-def run(name: str, *command: str) -> bool:
+def run(name: str, *command: str, silent: bool = False) -> bool:
     """Run one command from the project's root; say how long it took and whether it passed."""
     program = BIN / command[0]
     began = time.monotonic()
     full = (str(program) if program.exists() else command[0], *command[1:])
-    if name == "tests" and "MIDFLIGHT_HURRY" in BESIDE:
-        full = ("nice", *full)  # beside the types, which take longest and have one core
-    passed = subprocess.run(full, cwd=ROOT, check=False, env=BESIDE).returncode == 0
+    if name == ("tests" if "MIDFLIGHT_HURRY" in BESIDE else "types"):
+        full = ("nice", *full)  # in a hurry the types take longest, otherwise the tests
+    into = subprocess.DEVNULL if silent else None
+    passed = subprocess.run(full, cwd=ROOT, check=False, env=BESIDE, stdout=into).returncode == 0
     say(f"{'ok  ' if passed else 'FAIL'} {name} ({time.monotonic() - began:.1f} s)")
     return passed
 

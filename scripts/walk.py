@@ -262,7 +262,7 @@ async def on_stage() -> AsyncIterator[Stage]:
         async with midflight.open(path, agents=[stepper, reader], workdir=folder) as client:
             file = sqlite3.connect(path, isolation_level=None)
             yield Stage(client, file)
-        file.close()  # not before the store: see stores/sqlite/descriptors.py
+        file.close()  # not before the store: see stores/sqlite/locks.py
 
 
 async def step(stage: Stage) -> Walk:

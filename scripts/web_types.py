@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from midflight.interfaces.http import responses
-from midflight.interfaces.http.live import live_journal
+from midflight.interfaces.http import live_journal, responses
 from midflight.journal.event_types import EVENTS
 from midflight.journal.phases import Cause, Effect, Outcome, Phase, Role
 from midflight.journal.preview import Offer
-from midflight.journal.receipt import INHERITED, SAVED
-from midflight.journal.receipt import Line as ReceiptLine
+from midflight.journal.status import INHERITED, SAVED
+from midflight.journal.status import Line as ReceiptLine
 from midflight.view import WORDS, RunSheet, ThreadSheet
 from midflight.view.control_bar import DELETED, NOT_YET, PHASE_WORDS, RECONNECTING, UNDRIVEN
 
@@ -90,7 +89,7 @@ def written() -> str:
 def _name(found: str) -> str:
     """Two structs may have one name; msgspec then gives the whole way to each."""
     last = found.rpartition(".")[2].rpartition("_")[2] or found
-    return "ReceiptLine" if "receipt" in found.lower() and last == "Line" else last
+    return "ReceiptLine" if "status" in found.lower() and last == "Line" else last
 
 
 def _declared(name: str, schema: dict[str, Any]) -> str:

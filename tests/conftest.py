@@ -9,12 +9,13 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from midflight.tools.declaration import REGISTRY
+from shares import Shares, in_order
 from stores.backends import postgres_server
 
 if TYPE_CHECKING:
@@ -39,8 +40,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser keeps a loop of its own running in this thread, so what needs one comes before."""
-    items.sort(key=lambda item: "chromium" in item.keywords)
+    in_order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
+    return Shares(config, log)
 
 
 @pytest.fixture(scope="session")

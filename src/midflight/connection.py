@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from midflight.client import Client
 from midflight.control.remote.link import PATIENCE_S
 from midflight.control.remote.remote_control import RemoteControl
-from midflight.control.remote.remote_watch import AWAY_S
+from midflight.control.remote.remote_journals import AWAY_S
 
 
 @asynccontextmanager

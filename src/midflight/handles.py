@@ -21,10 +21,10 @@ from midflight.journal.events import QuestionOpened
 from midflight.journal.limits import NO_CAPS
 from midflight.journal.phases import Cause, Phase
 from midflight.journal.preview import Offer
-from midflight.journal.receipt import Receipt
 from midflight.journal.record import Limits, Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery, RunState
+from midflight.journal.status import Receipt
 from midflight.journal.threads.thread import Todo
 from midflight.stores.lookup import Journals, question_at
 from midflight.stores.protocol import Query, Row

@@ -24,9 +24,18 @@ from typing_extensions import override
 
 from cli.scene import Scene
 from midflight.agents import agent
-from midflight.audit.audit_record import Visit, visiting
+from midflight.audit.audit_record import (
+    COUNTED_MAX,
+    EACH,
+    IN_ALL,
+    OTHERS,
+    SOURCES_MAX,
+    WINDOW_S,
+    Flood,
+    Visit,
+    visiting,
+)
 from midflight.audit.chain import Checker, Head, Link, linked
-from midflight.audit.flood import COUNTED_MAX, EACH, IN_ALL, OTHERS, SOURCES_MAX, WINDOW_S, Flood
 from midflight.control import Control
 from midflight.control.verbs import VERBS
 from midflight.errors import InvalidRequest, MidflightError, StoreFull

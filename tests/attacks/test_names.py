@@ -18,7 +18,7 @@ from midflight.journal.phases import Role
 from midflight.journal.record import Actor
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
-from midflight.telemetry.spans import _label, _shown
+from midflight.telemetry import _label, _shown
 from scenarios.conftest import Open
 from scenarios.rests import asked
 

@@ -14,9 +14,9 @@ from midflight.control import Control
 from midflight.control.remote.remote_control import RemoteControl
 from midflight.errors import InvalidRequest
 from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
-from midflight.interfaces.http.live.event_stream import Pace, Streams
-from midflight.interfaces.http.live.live_index import Index
-from midflight.interfaces.http.live.live_journal import Live
+from midflight.interfaces.http.event_streams import Pace, Streams
+from midflight.interfaces.http.live_index import Index
+from midflight.interfaces.http.live_journal import Live
 from midflight.journal import events as e
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor, Recorded
@@ -117,6 +117,7 @@ async def test_a_caller_who_sends_much_waits_and_can_still_stop(driving: Open) -
             ]
             assert [answer.status_code for answer in answers] == [200] * 4 + [429] * 2
             assert answers[-1].json()["error"] == "too_much"
+            assert answers[-1].json()["message"].count("Nothing was changed.") == 1
             assert "retry-after" in answers[-1].headers
             assert (await caller.post(f"/v1/runs/{run}/cancel")).status_code == 200
         await control.ended(run)

@@ -34,7 +34,7 @@ from midflight.journal.state import RunState
 from midflight.runtime.steps import preconditions
 from midflight.view import RunBook, ThreadBook
 from midflight.view.question_form import all_facts
-from midflight.view.run_fields import asked as as_asked
+from midflight.view.run_book import asked as as_asked
 
 HOSTILE = [
     "", " padded ", '"quoted"', "two\nlines\n\namount: 1", "tab\there", "\x1b[2J\x1b[31mred",

@@ -271,9 +271,9 @@ async def test_a_press_on_an_outdated_button_is_answered_with_the_truth(
         assert "is done and takes no pause any more" in ended.text
         assert "Now: done." in ended.text
         gone = await ann.presses_code(status, "mf:pause:0000000000000000:3:")
-        await discord.until(lambda: "not known here any more. Nothing was changed." in gone.text)
+        await discord.until(lambda: "or is too old to be found. Nothing was changed: " in gone.text)
         foreign = await ann.presses_code(status, "some-older-version")
-        await discord.until(lambda: "not known here any more. Nothing" in foreign.text)
+        await discord.until(lambda: "means nothing to this one. Nothing" in foreign.text)
         assert redirect["custom_id"] != pause["custom_id"]
         assert (await control.runs())[0].phase == Phase.DONE
 

@@ -105,7 +105,7 @@ def test_an_adapter_that_is_not_there_or_has_a_name_of_ours_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["kit", "run", "--adapter", str(tmp_path / "no.py")]) == 1
-    assert "no.py is not there. Nothing was run." in capsys.readouterr().err
+    assert "no.py. Nothing was run." in capsys.readouterr().err
     taken = tmp_path / "bare-asyncio.py"
     taken.write_text(MINE, encoding="utf-8")
     assert main(["kit", "run", "--adapter", str(taken)]) == 1

@@ -12,8 +12,8 @@ from midflight.errors import NeedsPerson
 from midflight.interfaces.cli.rich_console import step_line
 from midflight.interfaces.cli.run_display import Lines
 from midflight.journal import events as e
-from midflight.journal.identities import SETTLE
 from midflight.journal.phases import Outcome
+from midflight.journal.state import SETTLE
 from midflight.view import RunBook, ThreadBook
 
 NOTICE = "Order: " + "it may still arrive, or what it waits for may. " * 9

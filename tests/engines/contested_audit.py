@@ -15,8 +15,8 @@ from typing_extensions import override
 
 from midflight.journal import events as e
 from midflight.journal.phases import Effect
-from midflight.journal.receipt import Line
 from midflight.journal.record import Decision, Recorded
+from midflight.journal.status import Line
 from scenarios.ledger import Told
 from scenarios.torture_audit import Case, kind_of
 

@@ -21,9 +21,9 @@ from midflight.inputs import wall_clock
 from midflight.journal import events as e
 from midflight.journal.fold import fold
 from midflight.journal.phases import Effect, Outcome, Phase
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Decision, Recorded
 from midflight.journal.state import WORKER_LOST, RunState
+from midflight.journal.status import receipt
 from midflight.stores.protocol import Query, Row
 from midflight.tools.declaration import as_tool
 

@@ -12,7 +12,7 @@ import typer.main
 from starlette.routing import Route
 
 from engines.composed import COMPOSE, health, mebibytes, options, seconds, services
-from midflight.engines.shutdown import GRACE_S
+from midflight.engines.local_engine import GRACE_S
 from midflight.interfaces.cli.arguments import placing
 from midflight.interfaces.cli.commands import serve_command, token_command, worker_command
 from midflight.interfaces.http.routes_server import router

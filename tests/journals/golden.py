@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from midflight.journal.fold import advance
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
+from midflight.journal.status import receipt
 from midflight.journal.transition_table import State
 from midflight.stores.codec import decode, encode
 from midflight.stores.commit import summary

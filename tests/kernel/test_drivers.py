@@ -11,7 +11,7 @@ from midflight.errors import IllegalEvent
 from midflight.journal import events as e
 from midflight.journal.facts import claim
 from midflight.journal.phases import Effect, Phase
-from midflight.journal.receipt import receipt
+from midflight.journal.status import receipt
 
 
 def test_a_run_is_claimed_before_it_is_driven() -> None:

@@ -26,10 +26,10 @@ from midflight.errors import NotAllowed, ScopeStopped
 from midflight.journal import events as e
 from midflight.journal.facts import claim
 from midflight.journal.phases import Cause, Outcome, Phase
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Request
 from midflight.journal.requests import Switch, decide, scopes
 from midflight.journal.state import RunState
+from midflight.journal.status import receipt
 
 STOPPED = Switch(scope="agent:trip", by="olga", at=9.0)
 

@@ -29,10 +29,10 @@ from midflight.journal.fold import advance, fold
 from midflight.journal.limits import meters
 from midflight.journal.phases import ENDS, IN_MOTION, Cause, Effect, Outcome, Phase
 from midflight.journal.preview import preview
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Decision, Event, Fact, Limits, Request
 from midflight.journal.requests import Known
 from midflight.journal.state import RunState
+from midflight.journal.status import receipt
 from midflight.journal.transition_table import FACTS, STARTS, TRANSITIONS, VERBS
 
 numbers = st.lists(st.integers(0, NUMBERS - 1), min_size=10, max_size=10)

@@ -11,9 +11,8 @@ from kernel.journals import ANN, Run, running
 from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome, Phase
 from midflight.journal.preview import preview
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Earlier
-from midflight.journal.status import status
+from midflight.journal.status import receipt, status
 from midflight.runtime.steps.undo import next_undo
 
 TRIES = ("lost", "lost, told", Outcome.UNKNOWN.value, Outcome.DONE.value, Outcome.NOT_DONE.value)

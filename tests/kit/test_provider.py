@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
-from midflight.kit.ledger import happened, keeping
-from midflight.kit.provider import Answer, Call, broken_pairing, providing
+from midflight.kit.witnesses import Answer, Call, broken_pairing, happened, keeping, providing
 
 
 def called(*ids: str) -> dict[str, Any]:

@@ -12,10 +12,9 @@ import anyio
 import pytest
 
 from midflight.kit.adapters import tools
-from midflight.kit.ledger import Told, happened, keeping
-from midflight.kit.plays import end_processes_of
-from midflight.kit.scenarios import ROUNDS_MAX, until_counted
+from midflight.kit.plays import ROUNDS_MAX, end_processes_of, until_counted
 from midflight.kit.score import Trial
+from midflight.kit.witnesses import Told, happened, keeping
 
 pytestmark = pytest.mark.anyio
 

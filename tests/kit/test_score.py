@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from midflight.kit import score
-from midflight.kit.ledger import Told
 from midflight.kit.results import Results, cell
 from midflight.kit.score import Trial
+from midflight.kit.witnesses import Told
 
 
 def trial(*told: str, **more: object) -> Trial:

@@ -16,8 +16,7 @@ from midflight import errors
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.control.remote import RemoteControl, found_token
-from midflight.control.remote.link import checked_url
-from midflight.control.remote.tokens import keep_token
+from midflight.control.remote.link import checked_url, keep_token
 from midflight.interfaces.app import create_app
 from midflight.interfaces.http.access.access import Access
 from midflight.interfaces.http.access.keyring import Keyring
@@ -203,7 +202,7 @@ async def test_a_server_that_is_away_is_said_in_time_and_that_nothing_was_change
 async def test_a_server_that_says_nothing_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.control.remote.remote_watch.SILENCE_S", 0.3)
+    monkeypatch.setattr("midflight.control.remote.remote_journals.SILENCE_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         async with RemoteControl.open(url, "x", away_s=1.0) as remote:

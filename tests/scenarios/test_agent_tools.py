@@ -16,7 +16,7 @@ from midflight.journal import events as e
 from midflight.journal.phases import Outcome, Phase
 from midflight.run import Run
 from midflight.tools.files import Workspace
-from midflight.tools.folders.folder import version_of
+from midflight.tools.folder import version_of
 from midflight.tools.options import EffectName
 from midflight.tools.shell import shell_tool
 from scenarios.conftest import Live, Open

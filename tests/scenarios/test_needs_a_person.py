@@ -51,7 +51,9 @@ async def test_who_waits_for_a_result_may_learn_at_once_that_a_person_is_asked(
         assert "Answer question" in str(told)
         await control.answer(run, told.question, "happened")
         assert await control.result(run, on_question="raise") == "paid"
-        with pytest.raises(InvalidRequest, match="on_question= is 'wait' or 'raise', not 'shout'"):
+        with pytest.raises(
+            InvalidRequest, match="on_question= must be 'wait' or 'raise', not 'shout'"
+        ):
             await control.result(run, on_question="shout")
 
 

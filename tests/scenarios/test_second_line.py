@@ -85,7 +85,9 @@ async def test_a_reserve_that_nobody_can_spend_fails_its_step_before_it_begins(
 
     @agent("second.reserver")
     async def clerk(run: Run) -> str:
-        with pytest.raises(InvalidRequest, match=r"reserves= of second\.reserve: usd= is a sum"):
+        with pytest.raises(
+            InvalidRequest, match=r"reserves= of second\.reserve: usd= has to be a sum"
+        ):
             await run.step("Think", think)
         return "went on"
 

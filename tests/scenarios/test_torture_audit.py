@@ -9,8 +9,8 @@ import pytest
 
 from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome, Phase
-from midflight.journal.receipt import Line, Receipt
 from midflight.journal.record import Actor, Event, Recorded
+from midflight.journal.status import Line, Receipt
 from scenarios.ledger import Told
 from scenarios.torture_audit import Case
 

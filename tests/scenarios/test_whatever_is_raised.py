@@ -22,8 +22,8 @@ from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
 from midflight.guards import Fingerprint
 from midflight.journal.phases import ENDS
-from midflight.journal.receipt import Line
 from midflight.journal.state import RunState
+from midflight.journal.status import Line
 from midflight.run import Run, Step
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore

@@ -10,9 +10,9 @@ from pathlib import Path
 from midflight.control import Control
 from midflight.journal import events as e
 from midflight.journal.phases import Outcome, Phase
-from midflight.journal.receipt import Line, Receipt
 from midflight.journal.record import Recorded
-from midflight.tools.processes.orphans import MARK
+from midflight.journal.status import Line, Receipt
+from midflight.tools.processes.supervised import MARK
 from scenarios.ledger import Told
 from scenarios.torture_world import KINDS, Kind
 

@@ -27,7 +27,6 @@ from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
 from midflight.stores.protocol import Append, Committed, Draft, Submit, View
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite.sqlite_writer import Job
 from scenarios import book, world
 
 AT_ONCE = 4  # stories told at the same time
@@ -47,6 +46,10 @@ class Deadly(SqliteStore):
     later = 0.0  # not at once but so many seconds after that
     head = 0
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._writer._deliver = self._delivered
+
     @override
     async def append(self, decision: Append) -> Committed:
         self._about_to_write(sum(len(entry.events) for entry in decision.entries))
@@ -65,16 +68,15 @@ class Deadly(SqliteStore):
         if self.before and self.head + events >= self.before:
             die()
 
-    @override
-    def _deliver(self, job: Job) -> None:
-        if isinstance(job.result, Committed):  # and no record of the audit by itself
-            mine = [r.position for r in job.result.records if r.journal == world.RUN]
-            if mine and not job.result.repeated:
+    def _delivered(self, done: object) -> None:
+        if isinstance(done, Committed):  # and no record of the audit by itself
+            mine = [r.position for r in done.records if r.journal == world.RUN]
+            if mine and not done.repeated:
                 self.head = max(mine)
                 self.appends -= 1
                 if (self.after and self.head >= self.after) or self.appends == 0:
                     self._die()
-        super()._deliver(job)
+        self._hub.deliver(done)
 
     def _die(self) -> None:
         if not self.later:

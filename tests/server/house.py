@@ -18,7 +18,7 @@ from midflight.interfaces.app import create_app
 from midflight.interfaces.http.access.access import Access
 from midflight.interfaces.http.access.keyring import Keyring
 from midflight.interfaces.http.access.quotas import Quotas
-from midflight.interfaces.http.live.event_stream import Pace
+from midflight.interfaces.http.event_streams import Pace
 from midflight.journal.phases import Role
 
 PATIENT = Quotas(requests_per_s=100_000, burst=100_000, streams=2_000)

@@ -13,7 +13,7 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.interfaces.http.live.event_stream import Pace
+from midflight.interfaces.http.event_streams import Pace
 from midflight.journal.phases import Role
 from midflight.run import Run
 from midflight.runtime.steps import speech

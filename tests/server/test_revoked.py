@@ -13,10 +13,10 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
+from midflight.interfaces.http import event_streams
 from midflight.interfaces.http.access.access import Access
 from midflight.interfaces.http.access.keyring import Keyring
-from midflight.interfaces.http.live import event_stream
-from midflight.interfaces.http.live.event_stream import Pace
+from midflight.interfaces.http.event_streams import Pace
 from midflight.journal.phases import Role
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
@@ -129,7 +129,7 @@ async def test_what_another_process_revokes_ends_here_and_nothing_else_does(
 
 
 async def test_a_stream_that_is_never_silent_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "KNOWN_S", 0.05)
+    monkeypatch.setattr(event_streams, "KNOWN_S", 0.05)
     async with (
         watched_house(pace=Pace(heartbeat_s=5)) as (house, control, run),
         house.client() as http,
@@ -168,8 +168,8 @@ async def test_keys_that_cannot_be_read_let_nobody_stay(tmp_path: Path) -> None:
 async def test_a_server_whose_heart_beats_slowly_asks_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert event_stream.KNOWN_S <= 15
-    monkeypatch.setattr(event_stream, "KNOWN_S", 0.05)
+    assert event_streams.KNOWN_S <= 15
+    monkeypatch.setattr(event_streams, "KNOWN_S", 0.05)
     async with (
         watched_house(pace=Pace(heartbeat_s=3600)) as (house, _, run),
         house.client() as http,

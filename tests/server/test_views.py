@@ -17,8 +17,8 @@ from typing_extensions import override
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
-from midflight.interfaces.http.live.event_stream import Pace
-from midflight.interfaces.http.live.live_journal import Live, Lives
+from midflight.interfaces.http.event_streams import Pace
+from midflight.interfaces.http.live_journal import Live, Lives
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor, Recorded
 from midflight.run import Run

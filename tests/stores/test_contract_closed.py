@@ -71,7 +71,9 @@ async def test_a_closed_store_refuses_every_verb(open_store: Open) -> None:
 
     for verb in VERBS.values():
         with (
-            pytest.raises(StoreUnavailable, match=r"the store is closed\. Nothing was "),
+            pytest.raises(
+                StoreUnavailable, match=r"the store is closed: open it again.* Nothing was "
+            ),
             anyio.fail_after(5),
         ):
             await verb(store)
@@ -90,5 +92,7 @@ async def test_no_run_is_started_in_a_closed_store(
     async with open_store(address) as store:
         control = Control(store)
 
-    with pytest.raises(StoreUnavailable, match=r"the store is closed\. Nothing was appended\."):
+    with pytest.raises(
+        StoreUnavailable, match=r"the store is closed: open it again.* Nothing was appended\."
+    ):
         await control.start(clerk, "work")

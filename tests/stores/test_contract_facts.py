@@ -7,8 +7,8 @@ import pytest
 
 from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome, Phase
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Usage
+from midflight.journal.status import receipt
 from midflight.stores.protocol import Store
 from stores.backends import DURABLE, Open
 from stores.runs import (

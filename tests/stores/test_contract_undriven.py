@@ -10,8 +10,8 @@ import pytest
 from midflight.control import Control
 from midflight.interfaces.agui.agui_state import snapshot
 from midflight.interfaces.chat.run_posts import Standing, status
-from midflight.interfaces.http.live.live_index import Index
-from midflight.interfaces.http.live.live_journal import Live, Lives
+from midflight.interfaces.http.live_index import Index
+from midflight.interfaces.http.live_journal import Live, Lives
 from midflight.interfaces.http.responses import view_of
 from midflight.interfaces.terminal import looks
 from midflight.journal import events as e

@@ -73,4 +73,4 @@ async def test_when_the_sync_of_a_commit_fails_nobody_says_that_nothing_was_appe
     assert head == int(acknowledged) + 1, "the log that the dead program left has the append"
     assert unsure == "True"
     assert "Nothing was appended" not in error
-    assert "the disk did not obey" in error
+    assert "the disk has failed" in error

@@ -109,6 +109,48 @@ async def test_who_has_tapped_hears_what_comes_next_at_once_also_while_a_page_is
     assert at_once == positions(heard) == [1, 2]
 
 
+async def test_a_task_that_waits_for_one_record_is_woken_by_it_also_behind_a_gap() -> None:
+    store, seen = SlowStore(), list[int]()
+    store.answer.set()
+
+    def is_third(record: Recorded) -> bool:
+        seen.append(record.position)
+        return record.position == 3
+
+    async with (
+        store.hub.watch({RUN: 0}) as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(subscription.until, is_third)
+        await anyio.wait_all_tasks_blocked()
+        store.append()
+        store.append(publish=False)
+        store.hub.moved({RUN: 2})
+        await anyio.wait_all_tasks_blocked()
+        store.append()
+        store.append()
+
+    assert seen == [1, 2, 3]
+
+
+async def test_an_error_in_what_a_task_waits_for_is_that_tasks_and_not_the_writers() -> None:
+    store = SlowStore()
+    store.answer.set()
+
+    def fails(_: Recorded) -> bool:
+        raise LookupError("no such key")
+
+    async with store.hub.watch({RUN: 0}) as subscription, anyio.create_task_group() as tasks:
+
+        async def wait() -> None:
+            with pytest.raises(LookupError, match="no such key"):
+                await subscription.until(fails)
+
+        tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        store.append()
+
+
 @pytest.mark.slow
 async def test_who_hears_only_that_a_journal_has_moved_reads_it() -> None:
     store = SlowStore()

@@ -22,7 +22,6 @@ from midflight.stores.postgres.locked_requests import SOON_FOLDED as SOON_ON_POS
 from midflight.stores.postgres.postgres_server import SQL
 from midflight.stores.protocol import Draft, Store, Submit, View, Widen
 from midflight.stores.sqlite import SqliteStore
-from midflight.stores.sqlite.sqlite_ledger import submit
 from midflight.stores.sqlite.transaction import SOON_FOLDED, Unfolded
 from stores.runs import ANN, Driver, cancel, decision, pause, read_all, resume, running
 
@@ -167,13 +166,13 @@ async def test_a_state_that_was_folded_outside_is_used_once_whatever_becomes_of_
         request = Submit("p-1", ("r-1",), lambda _: Draft({"r-1": (e.PauseRequested(who=ANN),)}))
         folded = {"r-1": await store.load("r-1")}
         transaction.begin()
-        submit(transaction, request, folded, lambda driver: True)
+        transaction.submit(request, folded, lambda driver: True)
         transaction.rollback()
         assert folded == {}
 
         transaction.begin()
         with pytest.raises(Unfolded) as found:
-            submit(transaction, request, folded, lambda driver: True)
+            transaction.submit(request, folded, lambda driver: True)
         transaction.rollback()
         assert found.value.states["r-1"].head == 0
         assert (await pause(store, "r-1")).position("r-1") == SHORT + 1

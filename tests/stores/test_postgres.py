@@ -194,7 +194,9 @@ async def test_a_closed_store_says_so(postgres_address: str, schema: str) -> Non
         await running(store)
 
     for late in (store.append(decision(RUN, 3, started("send"))), pause(store), store.row(RUN)):
-        with pytest.raises(StoreUnavailable, match=r"the store is closed\. Nothing was changed"):
+        with pytest.raises(
+            StoreUnavailable, match=r"the store is closed: open it again\. Nothing was changed"
+        ):
             await late
 
 

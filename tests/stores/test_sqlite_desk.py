@@ -15,7 +15,7 @@ import pytest
 
 from midflight.inputs import wall_clock
 from midflight.stores.sqlite.locks import turnstile_of_files
-from midflight.stores.sqlite.sqlite_file import connect, explain, prepare
+from midflight.stores.sqlite.sqlite_file import connect, prepare
 from midflight.stores.sqlite.sqlite_writer import Job, Writer
 from midflight.stores.sqlite.transaction import Transaction
 
@@ -52,9 +52,6 @@ class Desk:
             self.announced.set()
             self.may_leave.wait(PATIENCE_S)
 
-    def deliver(self, job: Job) -> None:
-        self.delivered.append(job.result)
-
     async def does(
         self, work: Callable[[Transaction], str], light: Callable[[Transaction], bool] | None = None
     ) -> None:
@@ -68,9 +65,9 @@ class Desk:
                 self.writer = Writer(
                     Transaction(db, wall_clock, Always()),
                     turnstile,
-                    explain=lambda error: explain(self.path, error),
+                    self.path,
                     announce=self.announce,
-                    deliver=self.deliver,
+                    deliver=self.delivered.append,
                     wait_max_s=PATIENCE_S,
                     busy_s=1.0,
                 )

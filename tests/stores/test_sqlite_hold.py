@@ -23,7 +23,7 @@ from midflight.journal.events import CancelRequested
 from midflight.runtime.journal_client import TROUBLE
 from midflight.store_files import ident
 from midflight.stores.sqlite import SqliteStore, open_files, sqlite_hold
-from midflight.stores.sqlite.descriptors import open_alone, share
+from midflight.stores.sqlite.locks import open_alone, share
 from midflight.stores.sqlite.sqlite_file import explain
 from stores.holders import holder
 from stores.programs import command, environment

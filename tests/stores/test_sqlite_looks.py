@@ -19,7 +19,7 @@ import pytest
 from midflight.errors import StoreBusy, StoreUnavailable
 from midflight.journal.events import PauseRequested, PlanSet
 from midflight.stores.protocol import Draft, Submit
-from midflight.stores.sqlite import SqliteStore, descriptors, sqlite_file
+from midflight.stores.sqlite import SqliteStore, locks, sqlite_file
 from midflight.stores.sqlite.locks import ByteLock
 from midflight.stores.sqlite.sqlite_hold import INDEX_HEAD, OPENING, SHARED
 from stores.runs import ANN, OLGA, decision, pause, read_all, running
@@ -286,7 +286,7 @@ async def test_an_opening_that_is_cancelled_at_any_moment_leaves_nothing_open(pa
             begun[-1].cancel()
     assert all(task.cancelled() for task in begun)
 
-    assert descriptors._shared == {}
+    assert locks._shared == {}
     assert open_descriptors(path) == []
     assert locks_of_others(path) == [False, False]
 
@@ -299,7 +299,7 @@ async def test_an_opening_that_a_scope_cancels_leaves_nothing_open(path: Path) -
         with anyio.move_on_after(0.0005 * number):
             await open_and_stay(path)
 
-    assert descriptors._shared == {}
+    assert locks._shared == {}
     assert open_descriptors(path) == []
 
 
@@ -329,7 +329,7 @@ async def test_a_cancelled_opening_that_waits_for_another_process_does_not_stop_
         tasks.cancel_scope.cancel()
 
     assert turns > 15
-    assert descriptors._shared == {}
+    assert locks._shared == {}
 
 
 # ── creating the file ────────────────────────────────────────────────────────────────────────

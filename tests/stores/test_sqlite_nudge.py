@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from midflight.stores.sqlite.nudges import DATAGRAM_MAX, Nudges
+from midflight.stores.sqlite.sqlite_news import DATAGRAM_MAX, Nudges
 
 
 @pytest.fixture

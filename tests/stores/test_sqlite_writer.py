@@ -188,5 +188,5 @@ async def test_what_is_asked_of_a_closed_store_is_answered(tmp_path: Path) -> No
     async with SqliteStore.open(tmp_path / "journals.db") as store:
         driving = await running(store)
 
-    with pytest.raises(StoreUnavailable, match=r"closed. Nothing was appended"):
+    with pytest.raises(StoreUnavailable, match=r"closed: open it .* Nothing was appended"):
         await driving.decides(plan(1))

@@ -15,7 +15,7 @@ from midflight.journal.phases import Cause, Phase
 from midflight.journal.record import Limits
 from midflight.view import WORDS, RunBook, RunSheet, control_bar
 from midflight.view.data import Asked, Background
-from midflight.view.run_fields import asked as view_of_question
+from midflight.view.run_book import asked as view_of_question
 
 
 def a_sheet(limits: Limits | None = None, **fields: Any) -> RunSheet:

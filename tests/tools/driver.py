@@ -11,8 +11,8 @@ import os
 import sys
 import time
 
-from midflight.tools.processes.process import Ended, become_subreaper, ended_of, run_process
-from midflight.tools.processes.supervisor import children_of
+from midflight.tools.processes.process import Ended, ended_of, run_process
+from midflight.tools.processes.supervisor import become_subreaper, children_of
 
 
 def pass_on(_: str, data: bytes) -> None:

@@ -26,9 +26,9 @@ from midflight.tools.declaration import (
     ToolRefused,
     Unclear,
 )
+from midflight.tools.file_reader import TEXT_MAX
 from midflight.tools.files import FileChanged, Workspace
-from midflight.tools.folders.file_reader import TEXT_MAX
-from midflight.tools.folders.folder import KEEP, version_of
+from midflight.tools.folder import KEEP, version_of
 from midflight.tools.options import EffectRecord
 
 RACE_S = 1.5
@@ -633,8 +633,8 @@ def test_what_a_crash_has_left_beside_a_file_is_used_up_by_the_next_try(
 
 def _beside(space: Workspace, folder: Path) -> list[Path]:
     """Where the next content of ``a.txt`` is written before it is put in place."""
-    from midflight.tools.folders import file_replacement
-    from midflight.tools.folders.folder import Content
+    from midflight.tools import file_replacement
+    from midflight.tools.folder import Content
 
     handle = os.open(folder, os.O_RDONLY)
     try:

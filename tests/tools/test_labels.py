@@ -86,8 +86,8 @@ def test_a_label_is_one_short_line_without_secrets(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("describe", "why"),
     [
-        ("mail to {whom}", "describe= names 'whom', which is no argument of it"),
-        ("mail to {", "describe= is no template"),
+        ("mail to {whom}", "describe= names 'whom', which is not an argument of the function"),
+        ("mail to {", "describe= is not a valid template"),
         (7, "describe= has to be a template or a function"),
     ],
 )

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from cli.scene import Scene
-from midflight.tools.declaration import REGISTRY, declared, find_tool, register
-from midflight.tools.names import name_of
+from midflight.tools.declaration import REGISTRY, declared, find_tool, name_of, register
 
 AGENT = """
 import asyncio, sys
@@ -96,7 +95,7 @@ def test_a_function_of_the_main_program_is_named_as_it_is_when_that_is_imported(
     profiled = in_main("create", __file__="office.py", __spec__=ModuleSpec("__main__", None))
     assert name_of(functools.partial(profiled, 1)) == "office.create"
     assert name_of(in_main("create")) == "__main__.create", "typed in, so it is in no file"
-    assert name_of(name_of) == "midflight.tools.names.name_of"
+    assert name_of(name_of) == "midflight.tools.declaration.name_of"
 
 
 def test_a_program_that_is_run_and_imported_too_has_each_tool_once() -> None:

@@ -62,7 +62,7 @@ def test_arguments_come_as_the_function_takes_them() -> None:
         ),
         (
             '{"customer": "a", "lines": [], "color": 1}',
-            'argument "color" is unknown; it takes customer, lines, speed',
+            'argument "color" is unknown; the tool takes customer, lines, speed',
         ),
         ('{"customer": "a", "lines": [], "speed": "warp"}', "argument speed: 'warp' is not one of"),
         ('{"idempotency_key": "x", "customer": "a", "lines": []}', '"idempotency_key" is unknown'),

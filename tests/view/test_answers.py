@@ -16,7 +16,7 @@ from midflight.journal.events import QuestionOpened
 from midflight.runtime.steps.preconditions import schema as approval
 from midflight.view.data import Asked
 from midflight.view.question_form import Pick, about, picks, ways, written
-from midflight.view.run_fields import asked
+from midflight.view.run_book import asked
 
 YES, NO = Meaning(Act.YES, "yes", "yes"), Meaning(Act.NO, "no", "no")
 MAYBE = {"anyOf": [{"type": "boolean"}, {"type": "null"}]}

@@ -11,11 +11,11 @@ from kernel.journals import Run
 from midflight.journal.events import QuestionOpened
 from midflight.journal.limits import Meter
 from midflight.journal.phases import Cause, Phase, Role
-from midflight.journal.receipt import Line
+from midflight.journal.status import Line
 from midflight.view import RunBook, RunSheet
 from midflight.view.control_bar import at, bar, slots
 from midflight.view.data import Asked, Background, ForkFrom, InFlight, Mark, StepSheet
-from midflight.view.run_fields import asked as asked_of
+from midflight.view.run_book import asked as asked_of
 
 STEP = ForkFrom(position=7, number=2, name="Hold a table")
 

@@ -6,7 +6,7 @@ import pytest
 
 from midflight.journal.phases import ENDS, Phase
 from midflight.view.data import ForkFrom, StepSheet
-from midflight.view.proposals import fork_from
+from midflight.view.step_list import fork_from
 
 
 def standing(*stands: str) -> list[StepSheet]:

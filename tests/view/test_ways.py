@@ -9,7 +9,7 @@ import pytest
 
 from midflight.journal.events import QuestionOpened
 from midflight.view.question_form import read_back, ways
-from midflight.view.run_fields import asked
+from midflight.view.run_book import asked
 
 APPROVAL = {
     "oneOf": [

@@ -21,10 +21,10 @@ from midflight.errors import InvalidRequest, NoResult
 from midflight.journal.limits import NO_CAPS
 from midflight.journal.phases import LIVE, Phase
 from midflight.journal.preview import Offer
-from midflight.journal.receipt import Receipt, receipt
 from midflight.journal.record import Actor, Limits
 from midflight.journal.requests import ASIDE, Switch
 from midflight.journal.state import Delivery, RunState, needs_driver, undriven_since
+from midflight.journal.status import Receipt, receipt
 from midflight.journal.threads.thread import Todo
 from midflight.stores.lookup import Journals, run_state, until, without_person
 from midflight.stores.protocol import Killing, Query, Row

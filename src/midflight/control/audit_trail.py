@@ -20,8 +20,7 @@ import msgspec
 from msgspec import Raw
 
 from midflight.audit import audit_record
-from midflight.audit.audit_record import Deed, Fact, current_visit, deed
-from midflight.audit.flood import Flood
+from midflight.audit.audit_record import Deed, Fact, Flood, current_visit, deed
 from midflight.errors import MidflightError, Refused, StoreError
 from midflight.inputs import new_id, wall_clock
 from midflight.journal.record import Actor, Limits, Request

@@ -19,20 +19,17 @@ from midflight.agents import Agent
 from midflight.control import ack
 from midflight.control.ack import Ack
 from midflight.control.any_control import AnyControl, cursors_of
-from midflight.control.asides import Asides
 from midflight.control.audit_trail import audited, floods_of_callers
-from midflight.control.drivers import with_drivers
-from midflight.control.kill_switch import KillSwitch
 from midflight.control.messages import Messages
 from midflight.control.recorder import Recorder
-from midflight.control.run_requests import Handler, RunRequests
+from midflight.control.run_verbs import Asides, Handler, KillSwitch, RunRequests
 from midflight.control.starts import Starts
 from midflight.control.todos import TodoOffer, Todos
 from midflight.control.transcript import Line, lines_of
 from midflight.control.verbs import VERBS
 from midflight.engines.driver_pool import DRAIN_S
-from midflight.engines.local_engine import Engine, LocalEngine, NoEngine
-from midflight.engines.shutdown import LEAVING
+from midflight.engines.local_engine import LEAVING, Engine, LocalEngine, NoEngine
+from midflight.engines.sweep import with_drivers
 from midflight.errors import InvalidRequest, NoSuchRequest
 from midflight.inputs import Ids, new_id
 from midflight.journal import events as e

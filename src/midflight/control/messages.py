@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from midflight.control.ack import Ack
 from midflight.control.descendants import below, cover
-from midflight.control.drivers import is_alone
-from midflight.control.overrulings import Overruling
 from midflight.control.recorder import Recorder, bring_along
+from midflight.control.todos import Overruling
 from midflight.conversation import new_course, stop_word
+from midflight.engines.sweep import is_alone
 from midflight.errors import JournalNotFound
 from midflight.journal import events as e
 from midflight.journal.phases import LIVE, Cause

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from midflight.agents import Agent, agent
 from midflight.conversation import BACKGROUND, Choice, Message, TriageView, rule_triage
 from midflight.demo.analyst_tools import TO, AnalystTools, Recipients
-from midflight.demo.changes import Tasks, Written
+from midflight.demo.company import Tasks, Written
 from midflight.demo.memo import Overview, Revenue, Scored, composed
 from midflight.demo.wishes import (
     Heard,

@@ -15,7 +15,7 @@ import anyio
 from typing_extensions import override
 
 from midflight.demo import memo
-from midflight.demo.changes import FileChanges, TaskChanges, Tasks, Written, digest, replace, run_of
+from midflight.demo.company import FileChanges, TaskChanges, Tasks, Written, digest, replace, run_of
 from midflight.demo.memo import Books, Overview, Revenue, Scored
 from midflight.demo.wishes import Question, Scope, counted
 from midflight.models.model import CHARACTERS_PER_TOKEN

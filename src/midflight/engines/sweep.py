@@ -3,21 +3,24 @@
 A process may have died after it appended a request and before it told anybody, an engine may have
 forgotten what it was told, and time tells nobody. So every process that drives or serves looks
 itself. It also says so when a run goes on wanting a driver: nobody else would notice, whatever the
-reason.
+reason. At the end are the questions that others ask about drivers: they look at leases, not at
+journals.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from typing import Final
 
 import anyio
+from msgspec import structs
 
 from midflight.errors import JournalNotFound, StoreError, StoreReplaced
 from midflight.inputs import Ids
 from midflight.journal.phases import Phase
 from midflight.journal.requests import scopes
+from midflight.journal.state import CLAIM_S, RunState, needs_driver, undriven_since
 from midflight.runtime.host import Ensure
 from midflight.runtime.threads.succession import look_after
 from midflight.stores.protocol import PAGE, RUN_PREFIX, Row, Store
@@ -193,3 +196,30 @@ def _nobody_comes(*, known: bool) -> str:
         "Run %s has wanted a driver for half a minute. Its agent %s is not among those that were "
         "named here: start a server or worker that has it, or cancel the run"
     )
+
+
+async def with_drivers(store: Store, rows: Iterable[Row]) -> list[Row]:
+    """Mark the rows of runs that have begun, need a driver and have none that lives."""
+    found, gone = list(rows), {"": True}
+    now = await store.now() if any(map(_needs_driver, found)) else 0.0
+    for number, row in enumerate(found):
+        undriven = _needs_driver(row) and (bool(row.driver) or now - row.updated_at >= CLAIM_S)
+        if undriven and row.driver not in gone:
+            gone[row.driver] = await store.lease_gone(row.driver)
+        undriven = undriven and gone[row.driver]
+        if undriven != row.undriven:
+            found[number] = structs.replace(row, undriven=undriven)
+    return found
+
+
+async def is_alone(store: Store, state: RunState) -> bool:
+    """Return whether a run needs a driver and has none that lives."""
+    if not needs_driver(state):
+        return False
+    gone = await store.lease_gone(state.driver) if state.driver else True
+    return undriven_since(state, gone=gone, now=await store.now()) is not None
+
+
+def _needs_driver(row: Row) -> bool:
+    """Return of a row what ``state.needs_driver`` returns of a state."""
+    return row.wants_driver and row.phase != Phase.QUEUED

@@ -19,23 +19,19 @@ from midflight.client import Client, control_of
 from midflight.control import Control
 from midflight.inputs import Clock, wall_clock
 from midflight.interfaces.agui import agui_router
-from midflight.interfaces.http import (
-    page,
-    problems,
-    routes_events,
-    routes_runs,
-    routes_server,
-    routes_threads,
-)
+from midflight.interfaces.http import problems
 from midflight.interfaces.http import responses as views
 from midflight.interfaces.http.access.access import Access, caller
 from midflight.interfaces.http.access.door import Door, DoorAudit
 from midflight.interfaces.http.access.keyring import Keyring
 from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
-from midflight.interfaces.http.live.event_stream import Pace, Streams
-from midflight.interfaces.http.live.live_index import Index
-from midflight.interfaces.http.live.live_journal import Lives
-from midflight.interfaces.http.verb_route import PROBLEMS
+from midflight.interfaces.http.event_streams import Pace, Streams
+from midflight.interfaces.http.live_index import Index
+from midflight.interfaces.http.live_journal import Lives
+from midflight.interfaces.http.page import router as page_router
+from midflight.interfaces.http.responses import PROBLEMS
+from midflight.interfaces.http.routes_journals import run_router, thread_router
+from midflight.interfaces.http.routes_server import router as server_router
 
 ABOUT = """Pause, redirect, cancel, answer and watch runs.
 
@@ -85,8 +81,8 @@ def create_app(
     state.lives = Lives(control)
     state.index = Index(control, lambda row: state.lives.nudge(row.thread, row.parent))
     problems.install(app, control)
-    for routes in (routes_runs, routes_threads, routes_events, routes_server, page):
-        app.include_router(routes.router)
+    for routes in (run_router, thread_router, server_router, page_router):
+        app.include_router(routes)
     app.include_router(_agui(state, clock), responses=PROBLEMS)
     for door in doors:
         app.include_router(door)

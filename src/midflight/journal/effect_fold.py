@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from midflight.journal import events as e
-from midflight.journal.identities import SETTLE
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import Earlier, Event, Usage
-from midflight.journal.state import WORKER_LOST, Attempt, RunState
+from midflight.journal.state import SETTLE, WORKER_LOST, Attempt, RunState
 from midflight.journal.transition_table import TRIAGE
 
 AFTER_ALL: Final = "It was done after all, by a worker that was lost"

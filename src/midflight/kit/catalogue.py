@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from midflight.kit.ledger import happened
 from midflight.kit.plays import (
+    Scenario,
     continuing,
     crashing,
     pausing,
@@ -16,8 +16,7 @@ from midflight.kit.plays import (
     stopping_first,
     switching,
 )
-from midflight.kit.provider import Answer, Call
-from midflight.kit.scenarios import Scenario
+from midflight.kit.witnesses import Answer, Call, happened
 
 STOP: Final = (
     "unlisted", "listed", "after_stopped", "untrue", "unknown", "hung", "never_came", "stop_ms",

@@ -16,8 +16,8 @@ from typing import Final
 import anyio.to_thread
 from msgspec import Struct
 
-from midflight.kit.ledger import happened
 from midflight.kit.subject import Subject
+from midflight.kit.witnesses import happened
 
 
 def described() -> str:

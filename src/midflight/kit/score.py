@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.kit.ledger import Told
+from midflight.kit.witnesses import Told
 
 Z95: Final = 1.6448536269514722  # one side: with 95 % confidence it is no more than this
 ACTS: Final = ("begin", "acted", "spawned")

@@ -26,8 +26,7 @@ from msgspec import Struct
 
 from midflight.errors import InvalidRequest, MidflightError, to_install
 from midflight.kit.adapters import stage, tools
-from midflight.kit.ledger import Ledger
-from midflight.kit.provider import Provider
+from midflight.kit.witnesses import Ledger, Provider
 
 START_S: Final = 60.0  # a big library on a busy machine
 VERB_S: Final = 60.0
@@ -214,9 +213,9 @@ KINDS: Final = {
         Kind("openai-agents", "on_openai_agents", (), "openai-agents"),
         Kind("pydantic-ai", "on_pydantic_ai", (), "pydantic-ai"),
         Kind("bare-asyncio", "on_asyncio"),
-        Kind("broken", "on_broken"),
-        Kind("forgetful", "on_forgetful"),
-        Kind("idle", "on_idle"),
+        Kind("broken", "foils", ("broken",)),
+        Kind("forgetful", "foils", ("forgetful",)),
+        Kind("idle", "foils", ("idle",)),
     )
 }
 OWN: Final = ("midflight-immediate", "midflight-boundary", "bare-asyncio")
@@ -235,7 +234,7 @@ def adapter_of_ones_own(file: str, python: str = "") -> Kind:
     path = Path(file).absolute()
     wanted = [path, Path(python)] if os.sep in python else [path]
     for missing in (each for each in wanted if not each.is_file()):
-        raise InvalidRequest(f"{missing} is not there. Nothing was run.")
+        raise InvalidRequest(f"there is no file {missing}. Nothing was run.")
     if path.stem in KINDS:
         raise InvalidRequest(
             f"{path.stem} is a runtime that the kit knows: give the file of your adapter another "

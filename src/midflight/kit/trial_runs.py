@@ -16,11 +16,8 @@ from midflight.inputs import Clock, wall_clock
 from midflight.kit import durable
 from midflight.kit import durable as machine
 from midflight.kit.catalogue import BY_NAME, SCENARIOS
-from midflight.kit.ledger import keeping
-from midflight.kit.plays import SCALE
-from midflight.kit.provider import providing
+from midflight.kit.plays import SCALE, Scenario
 from midflight.kit.results import STOPS, Results, Sitting
-from midflight.kit.scenarios import Scenario
 from midflight.kit.score import Row, Trial, not_offered, rows
 from midflight.kit.subject import (
     Kind,
@@ -32,6 +29,7 @@ from midflight.kit.subject import (
     subject,
     version_of,
 )
+from midflight.kit.witnesses import keeping, providing
 
 PROMISED: Final = "midflight-immediate"
 NEEDED: Final = {"untrue": "receipt", "unknown": "receipt"}

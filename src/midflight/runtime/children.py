@@ -23,10 +23,10 @@ from midflight.journal.facts import claim, record
 from midflight.journal.fold import advance
 from midflight.journal.limits import allotment, at_cap, committed
 from midflight.journal.phases import ENDS, Mode, Phase
-from midflight.journal.receipt import receipt
 from midflight.journal.record import Actor, Limits, Usage
 from midflight.journal.requests import Known, decide, scopes
 from midflight.journal.state import RunState
+from midflight.journal.status import receipt
 from midflight.journal.threads.thread import Said
 from midflight.run import ChildOutcome
 from midflight.runtime import values

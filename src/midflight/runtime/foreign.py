@@ -27,7 +27,7 @@ from msgspec import Raw
 
 from midflight.journal.record import NULL, Fact, Usage
 from midflight.plain import HALVES
-from midflight.tools.secret import hide
+from midflight.tools.secret import hide, revealed
 
 WORDS_MAX: Final = 20_000  # characters of an error: a page that a server sent back, and more
 LINE_MAX: Final = 2_000  # characters of one entry of a traceback
@@ -51,7 +51,8 @@ def text(said: Any, most: int = WORDS_MAX) -> str:
     """Return it as text that every store takes, with at most ``most`` characters of it."""
     if type(said) is not str:
         said = str.__str__(said) if issubclass(type(said), str) else _shown(said)
-    said = hide(said)
+    if revealed:
+        said = hide(said)
     more = len(said) - most
     if more > 0:
         said = f"{said[:most]} … ({more:,} characters more)"

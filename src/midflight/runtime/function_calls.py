@@ -15,10 +15,9 @@ import msgspec
 from midflight.conversation import Message, Spoken
 from midflight.errors import InvalidRequest
 from midflight.journal import events as e
-from midflight.journal.identities import KEYED
 from midflight.journal.record import Actor
 from midflight.journal.requests import ASKED, HANDED_OVER
-from midflight.journal.state import UNTRUSTED
+from midflight.journal.state import KEYED, UNTRUSTED
 from midflight.run import Answer, ApprovalAnswer, Redirected, Signal
 from midflight.runtime import values
 from midflight.runtime.host import Host

@@ -217,6 +217,12 @@ class PatientWatch:
         """See ``Watch.tap``."""
         self._watch.tap(hear, behind)
 
+    async def until(self, done: Callable[[Recorded], bool]) -> None:
+        """See ``Watch.until``."""
+        async for record in self:
+            if done(record):
+                return
+
     async def catch_up(self) -> None:
         """See ``Watch.catch_up``."""
         while True:

@@ -12,11 +12,10 @@ from msgspec import Raw
 
 from midflight.errors import SourceGone
 from midflight.journal import events as e
-from midflight.journal.identities import RETRY, SETTLE
 from midflight.journal.phases import ENDS, Cause, Mode, Phase
 from midflight.journal.record import NULL, Event
 from midflight.journal.requests import WITHDRAWN
-from midflight.journal.state import RunState
+from midflight.journal.state import RETRY, SETTLE, RunState
 from midflight.journal.status import one_line
 from midflight.run import Evicted, Redirected, Signal, Stopped
 from midflight.runtime import foreign, values

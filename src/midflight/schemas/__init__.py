@@ -1,7 +1,7 @@
 """JSON Schemas of questions and tools: checked when asked, applied when answered.
 
 A schema can come from a stranger. ``schema_rules`` says what it may contain, ``evaluation`` bounds
-the work that it causes, ``sandbox`` matches its patterns in a process that can be ended.
+the work that it causes, and matches its patterns in a process that can be ended.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from midflight.plain import NotPlain, check
 from midflight.schemas.evaluation import WORK_ASIDE_MAX as WORK_ASIDE_MAX
 from midflight.schemas.evaluation import WORK_MAX as WORK_MAX
 from midflight.schemas.evaluation import TooMuchWork as TooMuchWork
-from midflight.schemas.evaluation import first_misfit
-from midflight.schemas.schema_rules import check_rules, has_patterns
+from midflight.schemas.evaluation import first_misfit, misfit_apart
+from midflight.schemas.schema_rules import BadSchema, check_rules, has_patterns
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -33,24 +33,25 @@ class ToolSpec(Struct, frozen=True):
     schema: dict[str, Any]
 
 
-def check_schema(schema: Any) -> None:
-    """Refuse a schema that cannot be used, before anybody is asked."""
+def check_schema(
+    schema: Any, what: str = "the schema of a question", unchanged: str = "Nothing was asked."
+) -> None:
+    """Refuse a schema that cannot be used, before anybody is asked; ``what`` names it."""
     from jsonschema import Draft202012Validator, FormatChecker, SchemaError
 
-    plain_data("the schema of a question", schema, "Nothing was asked.")
-    check_rules(schema)
+    plain_data(what, schema, unchanged)
     try:
+        check_rules(schema)
         Draft202012Validator.check_schema(schema, format_checker=FormatChecker(formats=()))
+    except BadSchema as error:
+        why = str(error)
     except SchemaError as error:
-        where = error.json_path
-        raise InvalidRequest(
-            f"the schema of a question is not valid at {where}: {error.message[:500]}. Nothing "
-            "was asked."
-        ) from None
+        why = f"is not valid at {error.json_path}: {error.message[:500]}"
     except RecursionError:
-        raise InvalidRequest(
-            "the schema of a question is nested too deeply to be checked. Nothing was asked."
-        ) from None
+        why = "is nested too deeply to be checked"
+    else:
+        return
+    raise InvalidRequest(f"{what} {why}. {unchanged}")
 
 
 async def check_answer(payload: Any, schema: Any) -> None:
@@ -66,8 +67,6 @@ async def check_answer(payload: Any, schema: Any) -> None:
         ) from None
     where, why = (error.json_path, error.message) if error is not None else ("", "")
     if error is None and has_patterns(schema):
-        from midflight.schemas.sandbox import misfit_apart
-
         found = await misfit_apart(payload, schema)
         where, why = (found.where, found.why) if found is not None else ("", "")
     if where:

@@ -1,23 +1,31 @@
-"""Evaluate a schema from a stranger within a fixed amount of work, and without any I/O.
+"""Evaluate a schema from a stranger within a fixed amount of work; its patterns in a process.
 
 The work is counted, not timed: the same value and schema always give the same verdict, also when
-a run is replayed on a busy machine.
+a run is replayed on a busy machine. That involves no I/O. A regular expression can take for ever,
+though, and ``re`` neither yields nor can be stopped: schemas with patterns are evaluated with them
+in a process of their own, which can be ended.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache
+from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import msgspec
+from anyio.lowlevel import RunVar
+from msgspec import Struct
 
 from midflight.errors import InvalidRequest
 from midflight.schemas.schema_rules import LAST, known_part
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
+
 
 WORK_MAX: Final = 20_000  # keywords applied, of about 0.01 ms each: what may be done on the loop
 WORK_ASIDE_MAX: Final = 400_000  # in a thread, which lets others go on
@@ -55,7 +63,7 @@ def first_misfit(
     """Return the first thing to put right for the value to fit; None if it fits.
 
     Patterns are skipped unless ``patterns`` is set: one of them can take for ever, so they are
-    only matched in a process that can be ended (see ``sandbox``).
+    only matched in a process that can be ended (see ``misfit_apart``).
     """
     from jsonschema.exceptions import best_match
     from referencing import Registry
@@ -152,3 +160,54 @@ def _plain_number(item: Any) -> Any:
     if isinstance(item, dict):
         return {name: _plain_number(each) for name, each in item.items()}
     return item
+
+
+# ── patterns: a process of their own ─────────────────────────────────────────────────────────
+
+DEADLINE_S: Final = 5.0  # the process needs 0.2 s to start; more, where the machine is busy
+AT_ONCE: Final = 2
+
+_turns: RunVar[anyio.Semaphore] = RunVar("midflight_schema_checks")
+
+
+class Misfit(Struct, frozen=True):
+    """The place at which a value does not fit, and the reason."""
+
+    where: str
+    why: str
+
+
+async def misfit_apart(value: object, schema: object) -> Misfit | None:
+    """Return what does not fit; InvalidRequest if that cannot be found out in time."""
+    command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
+    asked = msgspec.json.encode([value, schema])
+    async with _turn():
+        with anyio.move_on_after(DEADLINE_S):
+            done = await anyio.run_process(
+                command, input=asked, stdout=PIPE, stderr=DEVNULL, check=False
+            )
+            if done.returncode == 0:
+                return msgspec.json.decode(done.stdout, type=Misfit | None)
+    raise InvalidRequest(
+        f"the answer could not be checked within {DEADLINE_S:g} s: the patterns in the schema of "
+        "the question take too long with it. The question is still open."
+    )
+
+
+def _turn() -> anyio.Semaphore:
+    try:
+        return _turns.get()
+    except LookupError:
+        _turns.set(anyio.Semaphore(AT_ONCE))
+        return _turns.get()
+
+
+def main() -> None:
+    """Be that process: read ``[value, schema]`` as JSON, and write what does not fit."""
+    value, schema = msgspec.json.decode(sys.stdin.buffer.read())
+    try:
+        found = first_misfit(value, schema, patterns=True)
+    except (TooMuchWork, RecursionError):
+        sys.exit(1)
+    misfit = Misfit(found.json_path, found.message[:2_000]) if found is not None else None
+    sys.stdout.buffer.write(msgspec.json.encode(misfit))

@@ -14,8 +14,6 @@ from urllib.parse import unquote
 
 import msgspec
 
-from midflight.errors import InvalidRequest
-
 SIZE_MAX: Final = 64 * 1024
 DEPTH_MAX: Final = 64
 PARTS_MAX: Final = 1_000  # schemas in a schema; each takes about 0.3 ms to check
@@ -109,25 +107,25 @@ LAST: Final = ("unevaluatedItems", "unevaluatedProperties")
 Path = tuple[str, ...]
 
 
+class BadSchema(Exception):
+    """Raised for a schema that does not keep the rules; its text goes on from "the schema"."""
+
+
 def check_rules(schema: Any) -> None:
-    """Raise InvalidRequest, before anything is evaluated, unless the schema keeps the rules."""
+    """Raise BadSchema, before anything is evaluated, unless the schema keeps the rules."""
     try:
         size = len(msgspec.json.encode(schema))
     except RecursionError:
-        raise _refusal(f"is more than {DEPTH_MAX} deep") from None
+        raise BadSchema(f"is more than {DEPTH_MAX} deep") from None
     if size > SIZE_MAX:
-        raise _refusal(f"has {size:,} bytes and may have {SIZE_MAX:,}")
+        raise BadSchema(f"has {size:,} bytes, and {SIZE_MAX:,} are allowed")
     _check_parts(schema)
     places = set(_places(schema))
     if len(places) > PARTS_MAX:
-        raise _refusal(f"has {len(places):,} parts and may have {PARTS_MAX:,}")
+        raise BadSchema(f"has {len(places):,} parts, and {PARTS_MAX:,} are allowed")
     for ref in _refs(schema):
         if _pointed_at(ref) not in places:
-            raise _refusal(f"refers to {ref[:200]!r}, which it does not have")
-
-
-def _refusal(why: str) -> InvalidRequest:
-    return InvalidRequest(f"the schema of a question {why}. Nothing was asked.")
+            raise BadSchema(f"refers to {ref[:200]!r}, which it does not have")
 
 
 def _check_parts(schema: Any) -> None:
@@ -137,7 +135,7 @@ def _check_parts(schema: Any) -> None:
     while waiting:
         part, depth, named = waiting.pop()
         if depth > DEPTH_MAX:
-            raise _refusal(f"is more than {DEPTH_MAX} deep")
+            raise BadSchema(f"is more than {DEPTH_MAX} deep")
         if isinstance(part, list):
             waiting += [(each, depth + 1, False) for each in part]
         elif isinstance(part, dict):
@@ -149,23 +147,23 @@ def _check_parts(schema: Any) -> None:
                     for pattern in _patterns(key, value):
                         compiled += _cost_of(pattern)
                         if compiled > PATTERNS_MAX:
-                            raise _refusal("has patterns that take too long to read")
+                            raise BadSchema("has patterns that take too long to compile")
                         _check_pattern(pattern)
                     waiting.append((value, depth + 1, key in NAMED))
 
 
 def _check_keyword(key: str, value: Any, *, root: bool) -> None:
     if key in NAMING:
-        raise _refusal(f"contains {key}; parts of it cannot have names of their own")
+        raise BadSchema(f"contains {key}, but parts of it cannot have names of their own")
     if key == "$ref" and not (isinstance(value, str) and value.startswith("#")):
-        raise _refusal(
+        raise BadSchema(
             f"refers to {str(value)[:200]!r}; only references within it, beginning with #, are "
             "followed"
         )
     if key == "$schema" and not (
         root and isinstance(value, str) and value.removesuffix("#") in DIALECTS
     ):
-        raise _refusal(f"is of a dialect that is not known here: {str(value)[:200]!r}")
+        raise BadSchema(f"names a dialect that is not supported: {str(value)[:200]!r}")
 
 
 def _patterns(key: str, value: Any) -> list[str]:
@@ -182,11 +180,15 @@ def _cost_of(pattern: str) -> int:
 
 def _check_pattern(pattern: str) -> None:
     if len(pattern) > PATTERN_MAX:
-        raise _refusal(f"has a pattern of {len(pattern):,} characters; {PATTERN_MAX:,} are taken")
+        raise BadSchema(
+            f"has a pattern of {len(pattern):,} characters, and {PATTERN_MAX:,} are allowed"
+        )
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise _refusal(f"has the pattern {pattern[:80]!r}, which is none: {error}") from None
+        raise BadSchema(
+            f"has the pattern {pattern[:80]!r}, which is not a regular expression: {error}"
+        ) from None
 
 
 # ── what is evaluated ────────────────────────────────────────────────────────────────────────

@@ -18,8 +18,9 @@ DEFAULT_SCHEMA: Final = "midflight"
 def unreadable() -> StoreUnavailable:
     """Return the error for an address that is not valid; nothing of the address is repeated."""
     return StoreUnavailable(
-        "the store's address must look like postgresql://user:password@host:5432/database, "
-        "with %40, %2F, %23, … for special characters in the password."
+        "the store's address must look like postgresql://user:password@host:5432/database, with "
+        "%40 for @, %2F for /, %23 for # and so on in the password. It is not shown here, as a "
+        "part of it may be the password. Nothing was opened."
     )
 
 

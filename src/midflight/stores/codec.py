@@ -1,4 +1,6 @@
-"""Turns events into stored rows and back. Accepts newer events, and refuses broken rows.
+"""The stored form of a journal: turns events into rows and back, and reads the stores' SQL.
+
+Newer events are accepted, and broken rows refused.
 
 A row is the event as JSON that any SQL tool can show, its version, whether a reader must
 understand it, and a checksum: a flipped bit inside a string would still be good JSON.
@@ -6,10 +8,12 @@ understand it, and a checksum: a flipped bit inside a string would still be good
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b
+from importlib import resources
 from typing import Any, Final, Union
 
 import msgspec
@@ -57,8 +61,12 @@ class Encoded(Struct, frozen=True, gc=False):
     blob: tuple[str, bytes] | None
 
 
-def encode(journal: str, event: Event) -> Encoded:
-    """Make a row of an event; large values become blobs, too large ones an error."""
+def encode(journal: str, event: Event, at_most: int | None = EVENT_MAX) -> Encoded:
+    """Make a row of an event; large values become blobs, too large ones an error.
+
+    An event that nobody could read again is refused: a caller's ``key=5`` would cost them their
+    journal.
+    """
     blob = None
     field = _LARGE_FIELDS.get(type(event))
     if field is not None and len(getattr(event, field)) > INLINE_MAX:
@@ -69,29 +77,6 @@ def encode(journal: str, event: Event) -> Encoded:
         blob = (digest, value)
         changes: dict[str, Any] = {field: Raw(b"null"), "blob": Blob(digest, len(value))}
         event = msgspec.structs.replace(event, **changes)
-    body = _body(journal, event, EVENT_MAX)
-    return Encoded(event, body, zlib.crc32(body), blob)
-
-
-def check_readable(journal: str, request: Request) -> None:
-    """Refuse what is not what it has to be, before anybody looks at it: text that is a number."""
-    _body(journal, request)
-    for name in _texts(type(request)):  # bytes and dates are written down as texts of another kind
-        if not isinstance(given := getattr(request, name), str):
-            told = TypeError(f"{name}= is {type(given).__name__} and no text")
-            raise _unreadable(journal, request, told)
-
-
-@cache
-def _texts(kind: type[Request]) -> tuple[str, ...]:
-    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is str)
-
-
-def _body(journal: str, event: Event, at_most: int | None = None) -> bytes:
-    """Encode an event, and refuse what nobody could read again.
-
-    A caller's ``key=5`` would cost them their journal.
-    """
     try:
         body = _encoder.encode(event)
     except UNWRITABLE as error:
@@ -102,7 +87,21 @@ def _body(journal: str, event: Event, at_most: int | None = None) -> bytes:
         _decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _unreadable(journal, event, error) from None
-    return body
+    return Encoded(event, body, zlib.crc32(body), blob)
+
+
+def check_readable(journal: str, request: Request) -> None:
+    """Refuse what is not what it has to be, before anybody looks at it: text that is a number."""
+    encode(journal, request, at_most=None)
+    for name in _texts(type(request)):  # bytes and dates are written down as texts of another kind
+        if not isinstance(given := getattr(request, name), str):
+            told = TypeError(f"{name}= is {type(given).__name__} and no text")
+            raise _unreadable(journal, request, told)
+
+
+@cache
+def _texts(kind: type[Request]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is str)
 
 
 def _unreadable(journal: str, event: Event, error: Exception) -> MidflightError:
@@ -133,13 +132,24 @@ def decode(
     return Recorded(journal, position, at, event)
 
 
+def blob_missing(digest: str) -> CorruptEntry:
+    """Return the error for a large value that is not where its event says."""
+    missing = CorruptEntry("blobs", 0, f"there is no blob {digest}")
+    missing.args = (
+        f"the value {digest} is missing in the store: it was too large for its event and was kept "
+        "apart, in the blobs. Other values are not affected; restore the store from a backup. "
+        "Nothing was changed.",
+    )
+    return missing
+
+
 def decode_page(journal: str, after: int, rows: Iterable[tuple[Any, ...]]) -> list[Recorded]:
     """Read rows that follow a position. A row that is not there is as bad as one that is broken."""
     page = []
     for position, at, version, must_understand, checksum, body in rows:
         after += 1
         if position != after:
-            raise CorruptEntry(journal, after, "it is missing")
+            raise CorruptEntry(journal, after, "the entry is missing")
         page.append(decode(journal, position, at, version, bool(must_understand), checksum, body))
     return page
 
@@ -160,3 +170,19 @@ def _unknown(
     if known is not None and version <= known.VERSION:
         raise CorruptEntry(journal, position, f"{name} does not have its fields: {error}") from None
     return Unknown(name, version, must_understand, bytes(body))
+
+
+# ── SQL, which lies in files: each statement has a name and a sentence ───────────────────────────
+
+_NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+def script(path: str) -> str:
+    """Read a whole file of this package: a schema or a migration."""
+    return (resources.files("midflight.stores") / path).read_text(encoding="utf-8")
+
+
+def named(path: str) -> dict[str, str]:
+    """Read the statements of a file, by their names."""
+    _, *parts = _NAME.split(script(path))
+    return dict(zip(parts[::2], (body.strip() for body in parts[1::2]), strict=True))

@@ -21,7 +21,9 @@ def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncCo
     this process counts as living when nothing is heard of it, where death is guessed by time.
     """
     if not address.strip():
-        raise StoreUnavailable("there is no address of a store: name a file, such as midflight.db.")
+        raise StoreUnavailable(
+            "there is no address of a store: name a file, such as midflight.db. Nothing was opened."
+        )
     address = "memory:" if address == ":memory:" else address  # as SQLite calls it
     scheme = urlsplit(address.partition("//")[0]).scheme  # of the rest nothing is sure yet
     match scheme:
@@ -40,8 +42,9 @@ def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncCo
             return SqliteStore.open(path.removeprefix("//") if scheme else path)
         case _:
             raise StoreUnavailable(
-                f"{scheme}: is not a kind of store. Use a path or sqlite:PATH for a file, "
-                "postgresql://USER@HOST/DATABASE for a server, or memory: for nothing lasting."
+                f"the address begins with {scheme}:, which is not a kind of store. Use a path or "
+                "sqlite:PATH for a file, postgresql://USER@HOST/DATABASE for a server, or memory: "
+                "for journals that are forgotten with the process. Nothing was opened."
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
 
@@ -16,6 +16,16 @@ from midflight.journal.transition_table import State
 from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
 
 ON_QUESTION: Final = ("wait", "raise")
+
+
+class Watching(Protocol):
+    """The part of a watch that a store and a server have in common."""
+
+    def __aiter__(self) -> AsyncIterator[Recorded]:
+        """Yield for as long as the watch is open."""
+
+    async def until(self, done: Callable[[Recorded], bool]) -> None:
+        """See ``Watch.until``."""
 
 
 class Journals(Protocol):
@@ -36,9 +46,7 @@ class Journals(Protocol):
     async def now(self) -> float:
         """The store's clock."""
 
-    def watch(
-        self, cursors: Mapping[str, int]
-    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
+    def watch(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[Watching]:
         """Events after the given positions, then live ones."""
 
 
@@ -115,7 +123,7 @@ async def without_person(
     """
     if on_question not in ON_QUESTION:
         words = " or ".join(repr(word) for word in ON_QUESTION)
-        raise InvalidRequest(f"on_question= is {words}, not {on_question!r:.40}.")
+        raise InvalidRequest(f"on_question= must be {words}, not {on_question!r:.40}.")
     if on_question == "wait":
         return await until(run, lambda s: not s.alive)
     while True:
@@ -172,9 +180,11 @@ async def until(journals: Journals, run: str, ready: Callable[[RunState], bool])
     state = await run_state(journals, run)
     if ready(state):
         return state
+
+    def is_ready(record: Recorded) -> bool:
+        advance(state, record)
+        return ready(state)
+
     async with journals.watch({run: state.head}) as news:
-        async for record in news:
-            advance(state, record)
-            if ready(state):
-                break
+        await news.until(is_ready)
     return state

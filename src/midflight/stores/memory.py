@@ -8,7 +8,7 @@ from typing import Self
 
 from midflight.audit.audit_record import Deed, body_of, deed
 from midflight.audit.chain import Head, Link, linked
-from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
+from midflight.errors import JournalConflict, JournalNotFound
 from midflight.inputs import Clock, new_id, steady, wall_clock
 from midflight.journal.events import Killed
 from midflight.journal.facts import check_driver_name
@@ -19,7 +19,7 @@ from midflight.journal.requests import Switch, require_operator, scopes
 from midflight.journal.state import RunState
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
-from midflight.stores.codec import decode
+from midflight.stores.codec import blob_missing, decode
 from midflight.stores.commit import (
     Planned,
     draft_widening,
@@ -238,7 +238,7 @@ class MemoryStore:
         """See ``Store.blob``."""
         self._check_open()
         if digest not in self._blobs:
-            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+            raise blob_missing(digest)
         return self._blobs[digest]
 
     async def now(self) -> float:

@@ -7,7 +7,7 @@ Three ways in, and only the first compares positions:
 * ``kill``: the operator's switch, one transaction over everything in scope.
 
 Nothing here returns a bare length: a caller that wants to decide must fold, and the folded state
-has the position. Reading the length apart from the events once broke the kill switch.
+has the position. A length that was read apart once broke the kill switch.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ def empty_state(journal: str) -> State:
 
 def closed() -> StoreUnavailable:
     """Return the refusal of a store that was closed."""
-    return StoreUnavailable("the store is closed. Nothing was appended.")
+    return StoreUnavailable("the store is closed: open it again to use it. Nothing was appended.")
 
 
 def name_taken(driver: str) -> InvalidRequest:
     """Return the refusal of a driver whose name another living one has."""
     return InvalidRequest(
-        f"another living driver is called {driver}: choose another name. Nothing was changed."
+        f"another living driver is called {driver}, here or in another process: end it, or choose "
+        "another name. Nothing was changed."
     )
 
 
@@ -104,8 +105,7 @@ class Submit(Struct, frozen=True):
     """A request: the journals it is about, and how it is decided.
 
     ``scopes`` are the kill switches to read under lock, ``leases`` the drivers whose death matters.
-    Journals in ``new`` may not exist yet. ``audit`` is recorded in the same transaction if anything
-    is appended; otherwise the caller records what became of it.
+    Journals in ``new`` may not exist yet. ``audit`` is recorded with what is appended, if any is.
     """
 
     id: str
@@ -140,8 +140,7 @@ class Killing(Struct, frozen=True):
 class Row(Struct, frozen=True):
     """The read model of a journal, written in the same transaction as its events.
 
-    ``undriven`` is not stored: a control that lists runs says by it that a run which has begun and
-    needs a driver has none that lives.
+    ``undriven`` is not stored: a control sets it for a run that has begun and lacks a driver.
     """
 
     journal: str
@@ -281,6 +280,9 @@ class Watch(Protocol):
         ``catch_up`` is to be called, and nobody has to wait for what is yielded.
         """
 
+    async def until(self, done: Callable[[Recorded], bool]) -> None:
+        """Give each record to ``done`` as it comes, until that is true; instead of iterating."""
+
     async def catch_up(self) -> None:
         """Give missing records from the store to the ``hear`` of ``tap``, until none is missing."""
 
@@ -288,9 +290,8 @@ class Watch(Protocol):
 class LiveWatch(Protocol):
     """Events as by ``Watch``, and between them what steps say.
 
-    A watcher that comes late, or comes back, first gets what open steps have said so far. On
-    Postgres the words of steps in other processes are heard at once; elsewhere they come with the
-    journal, every two seconds.
+    A watcher that comes late, or comes back, first gets what open steps have said so far. For the
+    words of steps in other processes see ``hints``.
     """
 
     def __aiter__(self) -> AsyncIterator[Recorded | Delta]:
@@ -367,7 +368,7 @@ class Store(Protocol):
     def wanting(self) -> AbstractAsyncContextManager[Movements]:
         """Hear which journals other processes have changed so that a run may want a driver.
 
-        Not every store gives these hints: drivers look for such runs now and then all the same.
+        Not every store gives these hints, so drivers also look for such runs by themselves.
         """
 
     @property
@@ -383,8 +384,7 @@ class Store(Protocol):
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """Remove runs that ended before a time, and threads that hold nothing else.
 
-        A run stays while one that was forked from it does, or the run that has begun it. The audit
-        stays whole.
+        A run stays while a fork of it does, or the run that has begun it. The audit stays whole.
         """
 
     async def audit(self, *deeds: Deed) -> None:

@@ -10,7 +10,9 @@ import functools
 import inspect
 import math
 import string
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import PurePath
 from typing import Any, Final, Generic, Unpack, overload
 
 from msgspec import Struct
@@ -20,7 +22,6 @@ from typing_extensions import ParamSpec, TypeVar
 from midflight.errors import InvalidTool
 from midflight.journal.phases import Effect
 from midflight.journal.record import Usage
-from midflight.tools.names import alike, name_of, unwrapped
 from midflight.tools.options import (
     NO_RETRY,
     RUNS,
@@ -34,6 +35,7 @@ from midflight.tools.options import (
     check_options,
 )
 
+MAIN: Final = "__main__"
 TIMEOUT_S: Final = 600.0
 KEY_TTL_S: Final = 24 * 3600.0  # how long a provider usually honours an idempotency key
 STALL_S: Final = 60.0
@@ -205,7 +207,9 @@ def register(made: Tool[P, T]) -> Tool[P, T]:
     """
     before = REGISTRY.get(made.name)
     if before is not None and _who(before.function) != _who(made.function):
-        raise InvalidTool(made.name, "another tool has this name; give one of them name=")
+        raise InvalidTool(
+            made.name, "another tool has this name; give one of the two another one with name="
+        )
     REGISTRY[made.name] = made
     force_setattr(made, "reusable", True)
     return made
@@ -238,6 +242,60 @@ def _who(function: Callable[..., Any]) -> tuple[str, Any]:
     return name_of(function), getattr(unwrapped(function), "__self__", None)
 
 
+# ── the name of a function in journals ───────────────────────────────────────────────────────
+#
+# A file that is run as a program is loaded as ``__main__``, and under its own name by every other
+# command. Its tools have one name all the same, or no other command would find their undos.
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name under which a function is known."""
+    inner = unwrapped(function)
+    module = getattr(inner, "__module__", "")
+    qualname = getattr(inner, "__qualname__", repr(inner))
+    return f"{_main_of(inner) if module == MAIN else module}.{qualname}"
+
+
+def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function in a ``functools.partial``; any other as it is."""
+    return function.func if isinstance(function, functools.partial) else function
+
+
+def alike(name: str, others: Iterable[str]) -> str:
+    """Return the one of the other names that means the same function, or nothing.
+
+    A file has a longer name where it is loaded as part of a package (``shop.agent`` for a program
+    ``agent``). Journals of older versions have ``__main__``, which any module may have been. Where
+    several would fit none is meant: the undo of another tool would do harm.
+    """
+    if name.startswith(f"{MAIN}."):
+        same = name.removeprefix(f"{MAIN}.")
+        fitting = [other for other in others if other.endswith(f".{same}")]
+    else:
+        fitting = [other for other in others if _is_tail(name, other) or _is_tail(other, name)]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _is_tail(name: str, longer: str) -> bool:
+    return "." in name and longer.endswith(f".{name}")
+
+
+def _main_of(inner: Callable[..., Any]) -> str:
+    """Return the name that the main program has when it is imported.
+
+    By the function's own globals: a profiler or debugger may be what was started.
+    """
+    program = getattr(inner, "__globals__", None) or vars(sys.modules[MAIN])
+    spec = program.get("__spec__")
+    if spec is not None and spec.name != MAIN:
+        return str(spec.name)
+    file = program.get("__file__")
+    return PurePath(file).stem if file else MAIN
+
+
+# ── checks ───────────────────────────────────────────────────────────────────────────────────
+
+
 def _validate(declared: Tool) -> None:
     problems = {
         "retry= on a `once` tool needs check=, or a retry could do it twice": (
@@ -259,7 +317,7 @@ def _validate(declared: Tool) -> None:
             declared.max_age or 0, declared.key_ttl, declared.stall, declared.retry.first_after
         )
         < 0,
-        "settles_within= and stops_within= must not be negative, and must end": not all(
+        "settles_within= and stops_within= must be zero or more, and finite": not all(
             0 <= seconds < math.inf for seconds in (declared.settles_within, declared.stops_within)
         ),
         "Approval(within=…) must be more than zero": declared.approval is not None
@@ -281,9 +339,13 @@ def _unknown_fields(declared: Tool) -> str:
     try:
         fields = [field for _, field, _, _ in string.Formatter().parse(declared.describe)]
     except ValueError as error:
-        return f"describe= is no template: {error}"
+        return f"describe= is not a valid template: {error}"
     parameters = inspect.signature(declared.function).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     names = (field.partition(".")[0].partition("[")[0] for field in fields if field is not None)
     unknown = [name for name in names if name not in parameters and not takes_any]
-    return f"describe= names {unknown[0]!r}, which is no argument of it" if unknown else ""
+    return (
+        f"describe= names {unknown[0]!r}, which is not an argument of the function"
+        if unknown
+        else ""
+    )

@@ -30,15 +30,15 @@ from midflight.tools.declaration import (
     Unclear,
     tool,
 )
-from midflight.tools.folders.file_reader import Reading
-from midflight.tools.folders.file_replacement import Kept, Replacer
-from midflight.tools.folders.folder import Content, Folder, refuse, version_of
+from midflight.tools.file_reader import Reading
+from midflight.tools.file_replacement import Kept, Replacer
+from midflight.tools.folder import Content, Folder, refuse, version_of
 from midflight.tools.options import EffectRecord
 
 FILE_BYTES_MAX: Final = 10_000_000
 WRITE_BYTES_MAX: Final = 500_000  # arguments are in the journal
 
-LOST: Final = "what was in {} before is not kept any more. It was not touched."
+LOST: Final = "the earlier content of {} is not kept any more. The file was not changed."
 Takes = tuple[str, ...]
 """The names of a tool's parameters: arguments may have been given by position."""
 

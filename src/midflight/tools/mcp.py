@@ -126,7 +126,7 @@ class McpServer:
         """
         if not command or shutil.which(command[0], path=(env or {}).get("PATH")) is None:
             raise InvalidTool(
-                name, f"the program {' '.join(command[:1])!r} of the server is absent"
+                name, f"the program {' '.join(command[:1])!r}, which is the server, cannot be found"
             )
         return cls(
             partial(over_pipes, command, dict(env or {}), cwd, log),
@@ -249,7 +249,7 @@ class McpServer:
             self.left_out[ascii(listed.name)[:80]] = "its name cannot be used"
             return None
         try:
-            check_schema(listed.input_schema)
+            check_schema(listed.input_schema, "its schema", "The tool is left out.")
         except InvalidRequest as error:
             self.left_out[listed.name] = str(error)
             return None

@@ -56,11 +56,11 @@ def check_usage(usage: Usage, what: str) -> None:
     """Raise ``InvalidRequest`` for amounts that cannot be: below zero, NaN or Infinity."""
     if not _is_whole(getattr(usage, "tokens", None)):
         raise InvalidRequest(
-            f"{what}: tokens= is a whole number, zero or more. Nothing was counted."
+            f"{what}: tokens= has to be a whole number, zero or more. Nothing was counted."
         )
     if usage.usd is not None and not _is_sum(usage.usd):
         raise InvalidRequest(
-            f"{what}: usd= is a sum of money, zero or more, or None. Nothing was counted."
+            f"{what}: usd= has to be a sum of money, zero or more, or None. Nothing was counted."
         )
 
 

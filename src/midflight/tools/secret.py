@@ -20,7 +20,10 @@ revealed: Final[set[str]] = set()  # the values of all secrets that were used in
 def _from_environment(name: str) -> str:
     value = os.environ.get(name)
     if value is None:
-        raise InvalidRequest(f"the secret {name} is not set; export {name} and try again.")
+        raise InvalidRequest(
+            f"the secret {name} is not in the environment of this process. Export {name} and start "
+            "the program again."
+        )
     return value
 
 

@@ -70,8 +70,8 @@ def _parsed_aside(declared: Tool, arguments: str) -> dict[str, Any]:
         return parse(declared, arguments, work=WORK_ASIDE_MAX)
     except TooMuchWork:
         raise InvalidRequest(
-            f"{model_name(declared.name)}: its arguments take too much work to check. Nothing was "
-            "done."
+            f"{model_name(declared.name)}: checking its arguments by its schema takes too much "
+            "work. Nothing was done."
         ) from None
 
 
@@ -131,7 +131,8 @@ def _advice(error: ValidationError, schema: dict[str, Any]) -> str:
         case "additionalProperties" if not where and isinstance(error.instance, dict):
             takes = schema.get("properties", {})
             unknown = next((name for name in error.instance if name not in takes), "")
-            return f"argument {_shown(unknown)} is unknown; it takes {', '.join(takes) or 'none'}"
+            known = ", ".join(takes) or "none"
+            return f"argument {_shown(unknown)} is unknown; the tool takes {known}"
         case _:
             return f"argument {where}: {error.message[: 4 * SHOWN_MAX]}"
 
@@ -155,7 +156,7 @@ def _arguments(name: str, function: Callable[..., Any]) -> type[Struct]:
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
-            raise InvalidTool(name, f"a model gives arguments by name, and {parameter} has none")
+            raise InvalidTool(name, f"a model gives arguments by name, and not to {parameter}")
         if parameter.name == "idempotency_key" or parameter.kind is parameter.VAR_KEYWORD:
             continue
         kind = hints.get(parameter.name, Any)

@@ -1,6 +1,6 @@
 """A query to a SQLite file, in a process of its own that can only read and is bounded.
 
-``sql_sources.py`` starts this file as a program, with the standard library alone, so that it begins
+``sql.py`` starts this file as a program, with the standard library alone, so that it begins
 quickly. It reads a question as JSON from its standard input and writes the answer to its output.
 The process that started it ends it when time is up: one step of SQLite can take for ever, and
 nothing inside the process could end that.

@@ -1,14 +1,17 @@
-"""Time, money, counts and caps as people read them, the same in every terminal and every chat."""
+"""Time, money, counts and caps as people read them, and the caps with which a run could go on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec.structs import replace
 
-from midflight.journal.limits import WARN_AT, Meter
-from midflight.journal.state import Spent
-from midflight.view.data import RunSheet
+from midflight.journal.events import QuestionOpened
+from midflight.journal.limits import WARN_AT, Meter, meters
+from midflight.journal.record import Limits
+from midflight.journal.state import Question, RunState, Spent
+from midflight.view.data import RunSheet, RunView
 
 WORTH_SAYING: Final = 0.5  # of caps that are hardly used, which is fuller changes all the time
 BY_CLOCK_S: Final = 120  # from here on seconds are read as minutes
@@ -108,3 +111,47 @@ def _noun(name: str, number: float) -> str:
 def _seconds(number: float) -> str:
     """Return whole seconds, rounded down as a clock does; below one second its tenths."""
     return f"{int(number * 10) / 10:g}" if number < 1 else str(int(number))
+
+
+# ── higher caps ──────────────────────────────────────────────────────────────────────────────
+
+CAP: Final = "cap"  # the kind of a question that a higher cap answers
+GROW: Final = 2  # a cap that is reached is offered twice as high
+
+
+def raised(sheet: RunView) -> dict[str, float]:
+    """Return caps that would let a run go on for as long again.
+
+    These are the cap that holds the run, or else those that are nearly reached. There are no
+    others: a person who sends the form as it is raises what stops the run, and nothing besides.
+    """
+    held_by = next((one.cap for one in sheet.questions if one.cap), "")
+    return _raised(sheet.limits, sheet.meters, held_by)
+
+
+def raised_of(state: RunState, now: float) -> dict[str, float]:
+    """Return the same as ``raised``, for a run without a sheet at hand."""
+    held_by = next((cap_in(one)[0] for one in state.questions.values() if one.kind == CAP), "")
+    return _raised(state.limits, meters(state, now), held_by)
+
+
+def typed(cap: float) -> str:
+    """A cap as it can be typed: all its digits, and no power of ten in it."""
+    return f"{cap:.15g}"
+
+
+def cap_in(asked: QuestionOpened | Question) -> tuple[str, str]:
+    """Return the name of the cap that a question is about, and why it holds the run.
+
+    A journal has both in one text, as "usd: the cap of 2 is reached. Raise it to go on." This is
+    the only place that takes it apart.
+    """
+    name, _, words = asked.message.partition(":")
+    return name.replace(" ", "_"), words.partition(". ")[0].strip()
+
+
+def _raised(limits: Limits, full: Iterable[Meter], held_by: str) -> dict[str, float]:
+    near = [meter.name for meter in full if meter.share >= WARN_AT]
+    names = [held_by] if held_by in Limits.__struct_fields__ else near
+    caps = {name: getattr(limits, name) for name in names}
+    return {name: max(1, cap * GROW) for name, cap in caps.items() if cap is not None}

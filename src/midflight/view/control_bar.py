@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from midflight.control.verbs import VERBS
 from midflight.journal.phases import ENDS, Cause, Phase, Role
 from midflight.journal.requests import ASIDE
-from midflight.view.amounts import cap_words
+from midflight.view.amounts import CAP, cap_words
 from midflight.view.data import Asked, Bar, RunSheet, Slot
-from midflight.view.proposals import CAP
 
 PHASE_WORDS: Final = {
     Phase.QUEUED: "Queued",

@@ -18,9 +18,9 @@ from midflight.control.transcript import Line
 from midflight.journal.limits import Meter
 from midflight.journal.phases import Cause, Effect, Mode, Phase, Role
 from midflight.journal.preview import Offer
-from midflight.journal.receipt import Receipt
 from midflight.journal.record import Limits
 from midflight.journal.state import Spent
+from midflight.journal.status import Receipt
 from midflight.stores.protocol import Row
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from midflight.journal import events as e
-from midflight.journal.identities import KEYED, RETRY, SETTLE, asking_step
 from midflight.journal.phases import ENDS, Cause, Effect, Outcome, Phase
 from midflight.journal.record import Event, Recorded, Request
-from midflight.journal.state import RunState
+from midflight.journal.state import KEYED, RETRY, SETTLE, RunState, asking_step
 from midflight.journal.transition_table import TRIAGE
-from midflight.view.data import Mark, StepSheet
+from midflight.view.data import ForkFrom, Mark, StepSheet
 from midflight.view.exact_text import short, summary
 from midflight.view.step_status import Entry, failed, sheet, stand_of_plan
 
@@ -323,3 +322,26 @@ def _ending(phase: Phase) -> Phase | None:
 def _named(step: str) -> str:
     """Return the name in a step's identity, which is shown until a record tells its name."""
     return step if step.startswith(KEYED) else step.rpartition(":")[0] or step
+
+
+THERE: Final = frozenset({"done", "kept", "skipped"})
+"""States of a step whose work need not be done again."""
+BIRTH: Final = 1  # the record that starts a run; there is nothing before it to take over
+
+
+def fork_from(phase: Phase, steps: Sequence[StepSheet], failed: str) -> ForkFrom | None:
+    """The step that failed, or the first whose work is not there any more.
+
+    A fork takes over what came before it. Where all of it is there, it begins with the last one.
+    """
+    if phase not in ENDS:
+        return None
+    begun = [(number, step) for number, step in enumerate(steps, 1) if step.position > BIRTH]
+    broken = []
+    if phase is Phase.FAILED:
+        named = [place for place in begun if place[1].name == failed]
+        broken = named or [place for place in begun if place[1].status == "failed"]
+    gone = [place for place in begun if place[1].status not in THERE]
+    for number, step in broken[-1:] or gone[:1] or begun[-1:]:
+        return ForkFrom(step.position, number, step.name)
+    return None

@@ -7,9 +7,8 @@ from typing import Final
 
 from msgspec import structs
 
-from midflight.journal.identities import RETRY, SETTLE
 from midflight.journal.phases import Effect, Outcome, Phase
-from midflight.journal.state import NOT_SEEN, Attempt, RunState
+from midflight.journal.state import NOT_SEEN, RETRY, SETTLE, Attempt, RunState
 from midflight.view.data import WORDS, StepSheet
 from midflight.view.exact_text import short, stopped
 

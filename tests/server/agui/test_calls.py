@@ -14,10 +14,10 @@ from msgspec import Raw
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.errors import DOTS
-from midflight.interfaces.agui.agui_calls import ARGUMENTS_MAX, shown_arguments
+from midflight.interfaces.agui.agui_approvals import ARGUMENTS_MAX, shown_arguments
 from midflight.interfaces.agui.agui_input import read_input
-from midflight.interfaces.agui.agui_router import take_turn
 from midflight.interfaces.agui.agui_stream import Story
+from midflight.interfaces.agui.agui_turn import take_turn
 from midflight.journal.record import Actor
 from midflight.run import Run
 from midflight.tools.declaration import tool

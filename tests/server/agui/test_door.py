@@ -11,7 +11,7 @@ import pytest
 
 from midflight.agents import Agent, agent
 from midflight.interfaces.http.access.quotas import Quotas
-from midflight.interfaces.http.live.event_stream import Pace
+from midflight.interfaces.http.event_streams import Pace
 from midflight.journal.phases import Phase, Role
 from midflight.journal.record import Actor
 from midflight.run import Run

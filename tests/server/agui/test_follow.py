@@ -12,8 +12,8 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.interfaces.agui.agui_answer import Following
 from midflight.interfaces.agui.agui_input import read_input
-from midflight.interfaces.agui.agui_router import take_turn
-from midflight.interfaces.http.live.event_stream import Pace
+from midflight.interfaces.agui.agui_turn import take_turn
+from midflight.interfaces.http.event_streams import Pace
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor
 from scenarios.conftest import Open

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from midflight.control import Control
-from midflight.interfaces.agui.agui_history import asks_again, messages_of, notices, objection
 from midflight.interfaces.agui.agui_input import Input, read_input
+from midflight.interfaces.agui.agui_turn import asks_again, messages_of, notices, objection
 from midflight.journal.record import Actor
 from midflight.stores.memory import MemoryStore
 from stores.runs import open_thread
@@ -104,7 +104,7 @@ async def test_what_differs_without_harm_is_named() -> None:
 
     assert notices(sent(A, B, C, NEW), known) == []
     assert "another order" in notices(sent(C, B, A), known)[0]
-    assert "3 messages that what was sent has not" in notices(sent(NEW), known)[0]
+    assert "3 messages that your client did not send" in notices(sent(NEW), known)[0]
 
 
 async def test_a_list_that_ends_with_a_known_message_asks_for_another_answer() -> None:

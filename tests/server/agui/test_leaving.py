@@ -13,10 +13,10 @@ from midflight.agents import Agent, OnDisconnect, agent
 from midflight.control import Control
 from midflight.interfaces.agui.agui_answer import Following
 from midflight.interfaces.app import create_app
+from midflight.interfaces.http import event_streams
 from midflight.interfaces.http.access.access import Access
 from midflight.interfaces.http.access.keyring import Keyring
-from midflight.interfaces.http.live import event_stream
-from midflight.interfaces.http.live.event_stream import Pace
+from midflight.interfaces.http.event_streams import Pace
 from midflight.journal import events as e
 from midflight.journal.phases import Phase, Role
 from midflight.run import Run
@@ -256,7 +256,7 @@ async def test_a_stream_that_has_ended_is_not_left(play: Play) -> None:
 async def test_a_key_that_is_revoked_is_not_a_client_that_leaves(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "KNOWN_S", 0.05)
+    monkeypatch.setattr(event_streams, "KNOWN_S", 0.05)
     async with play("revoked") as scene:
         async with scene.reads("cancel"):
             scene.house.keyring.revoke("the-controller")

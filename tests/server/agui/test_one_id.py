@@ -19,9 +19,9 @@ from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.errors import ModelBusy
 from midflight.interfaces.agui.agui_input import read_input
-from midflight.interfaces.agui.agui_router import take_turn
-from midflight.interfaces.agui.agui_speech import Speech
+from midflight.interfaces.agui.agui_messages import Speech
 from midflight.interfaces.agui.agui_stream import Story
+from midflight.interfaces.agui.agui_turn import take_turn
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor
 from midflight.journal.threads.thread import Said

@@ -100,7 +100,7 @@ async def test_the_first_answer_stands_and_the_second_person_learns_whose_it_was
     ]
     assert statuses(await desk.told(resolved(question), who=ANN)) == [("accepted", "given before")]
     assert statuses(await desk.told(resolved(question, "no"), who=ANN)) == [
-        ("refused", "it was answered before, and otherwise")
+        ("refused", "it was answered before, with another answer")
     ]
 
 

@@ -13,11 +13,10 @@ from typing_extensions import override
 
 from midflight.agents import Agent, agent
 from midflight.control import Control
-from midflight.interfaces.agui import agui_bounds
+from midflight.interfaces.agui import agui_state, agui_turn
 from midflight.interfaces.agui.agui_input import read_input
-from midflight.interfaces.agui.agui_router import take_turn
 from midflight.interfaces.agui.agui_stream import STATE_S, Story
-from midflight.interfaces.agui.agui_turn import Turn
+from midflight.interfaces.agui.agui_turn import Turn, take_turn
 from midflight.journal.events import AttemptStarted, RunFinished
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor, Recorded
@@ -196,7 +195,7 @@ async def test_no_words_are_lost_while_a_slow_store_is_read_for_what_came_before
     """The state is due every 100 ms. That must not cut short the reading, and lose the words."""
     async with driving(plain) as control:
         first = await turn(control, plain, **TEA)
-        quick = agui_bounds.read_within
+        quick = agui_turn.read_within
 
         async def slow(
             store: Journals, journal: str, after: int = 0, **bounds: float
@@ -204,7 +203,7 @@ async def test_no_words_are_lost_while_a_slow_store_is_read_for_what_came_before
             await anyio.sleep(STATE_S * 2 if after else 0)
             return await quick(store, journal, after, **bounds)
 
-        monkeypatch.setattr(agui_bounds, "read_within", slow)
+        monkeypatch.setattr(agui_turn, "read_within", slow)
         events = await told(control, first)
 
     assert events[-1].outcome.type == "success"
@@ -361,8 +360,8 @@ async def wordy(run: Run) -> None:
 async def test_of_a_long_thread_the_newest_is_read_and_sent_and_the_reader_is_told(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agui_bounds, "LOOK_BACK_BYTES_MAX", 120_000)
-    monkeypatch.setattr(agui_bounds, "MESSAGES_BYTES_MAX", 80_000)
+    monkeypatch.setattr(agui_turn, "LOOK_BACK_BYTES_MAX", 120_000)
+    monkeypatch.setattr(agui_state, "MESSAGES_BYTES_MAX", 80_000)
     async with driving(wordy) as control:
         said = []
         for number in range(6):
@@ -376,7 +375,7 @@ async def test_of_a_long_thread_the_newest_is_read_and_sent_and_the_reader_is_to
 
     assert len(story.runs) == 3, "the newest, and two that the bound holds"
     warned = [event.value for event in events if event.type == "CUSTOM"]
-    assert warned == [agui_bounds.RUNS_LEFT_OUT, agui_bounds.MESSAGES_LEFT_OUT]
+    assert warned == [agui_turn.RUNS_LEFT_OUT, agui_state.MESSAGES_LEFT_OUT]
     shown = [event for event in events if event.type == "MESSAGES_SNAPSHOT"]
     assert len(shown) >= 2
     for snapshot in shown:
@@ -394,6 +393,6 @@ async def test_a_short_thread_is_told_whole_and_without_a_warning(driving: Open)
 
 def test_the_newest_message_is_sent_however_large_it_is() -> None:
     small, large = UserMessage(id="a", content="a"), UserMessage(id="b", content="b" * 1_000)
-    assert agui_bounds.newest_within([small, large], 500) == [large]
-    assert agui_bounds.newest_within([large, small], 500) == [small]
-    assert agui_bounds.newest_within([], 500) == []
+    assert agui_state.newest_within([small, large], 500) == [large]
+    assert agui_state.newest_within([large, small], 500) == [small]
+    assert agui_state.newest_within([], 500) == []

@@ -11,7 +11,7 @@ from midflight.errors import to_install
 if find_spec("httpx") is None:
     raise ImportError(f"midflight.control.remote needs an extra: {to_install('http')}")
 
+from midflight.control.remote.link import found_token
 from midflight.control.remote.remote_control import RemoteControl
-from midflight.control.remote.tokens import found_token
 
 __all__ = ["RemoteControl", "found_token"]

@@ -2,24 +2,88 @@
 
 A request that changes something carries an idempotency key, so that it can be repeated when its
 answer was lost, and is not done twice. A request without a key is repeated only if it surely was
-not sent.
+not sent. An error that comes back is the one that was raised there. The token is found in the
+environment, or in a file that only its owner can read.
 """
 
 from __future__ import annotations
 
+import os
 import random
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 import httpx
 import msgspec
+from msgspec import Struct
 
-from midflight.control.remote.refusals import error_of, told
+from midflight import errors
 from midflight.errors import InvalidRequest, MidflightError, NotAdmitted, ServerAway
 from midflight.inputs import LOOPBACK, Clock, wall_clock
+
+KINDS: Final[Mapping[str, type[errors.MidflightError]]] = {
+    "not_allowed": errors.NotAllowed,
+    "illegal_signal": errors.IllegalSignal,
+    "outdated": errors.Outdated,
+    "key_reused": errors.KeyReused,
+    "scope_stopped": errors.ScopeStopped,
+    "refused": errors.InvalidRequest,
+    "invalid": errors.InvalidRequest,
+    "not_json": errors.InvalidRequest,
+    "position_ahead": errors.InvalidRequest,
+    "unknown_agent": errors.UnknownAgent,
+    "not_found": errors.JournalNotFound,
+    "too_large": errors.PayloadTooLarge,
+    "store_busy": errors.StoreBusy,
+    "store_read_only": errors.StoreReadOnly,
+    "store_full": errors.StoreFull,
+    "store_replaced": errors.StoreReplaced,
+    "store_unavailable": errors.StoreUnavailable,
+    "not_known": errors.NotAdmitted,
+    "wrong_host": errors.NotAdmitted,
+    "wrong_origin": errors.NotAdmitted,
+}
+"""The server's name of an error -> the error. One that is not known here is ``ServerFailed``."""
+
+
+class Told(Struct):
+    """A problem, as the server tells it."""
+
+    error: str
+    message: str
+    changed: bool | None = None
+    state: Any = None
+    about: dict[str, Any] | None = None
+
+
+def told(status: int, body: bytes, url: str) -> Told:
+    """Read an answer that is an error; also one that does not come from a Midflight server."""
+    try:
+        return msgspec.json.decode(body, type=Told)
+    except msgspec.MsgspecError:
+        return Told(
+            "failed",
+            f"{url} answers with {status}, and not as a Midflight server does: is the address "
+            "right? It is not known whether anything was changed.",
+        )
+
+
+def error_of(problem: Told) -> errors.MidflightError:
+    """The error with its words, its fields, and as ``state`` how the run really is."""
+    kind = KINDS.get(problem.error, errors.ServerFailed)
+    error = kind.__new__(kind)
+    Exception.__init__(error, problem.message)
+    for name, value in (problem.about or {}).items():
+        setattr(error, name, tuple(value) if isinstance(value, list) else value)
+    if problem.state is not None:
+        error.state = problem.state  # type: ignore[attr-defined]  # only who was refused has it
+    return error
+
 
 CALL_S: Final = 30.0  # an answer takes this long at most; a delivery may be waited for 25 s of it
 PATIENCE_S: Final = 10.0  # for a server that is away
@@ -195,3 +259,74 @@ def _asked_to_wait(answer: httpx.Response) -> float:
         return min(LONGEST_WAIT_S, float(answer.headers.get("retry-after", "0")))
     except ValueError:
         return 0.0
+
+
+VARIABLE: Final = "MIDFLIGHT_TOKEN"
+FILE_VARIABLE: Final = "MIDFLIGHT_TOKEN_FILE"
+SIZE_MAX: Final = 4096
+
+
+def usual_file() -> Path:
+    """Return the path of the file that holds a person's token, unless they name another one."""
+    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(os.environ.get(FILE_VARIABLE) or Path(config) / "midflight" / "token")
+
+
+def found_token(path: str | Path | None = None) -> str:
+    """Return the token of ``MIDFLIGHT_TOKEN``, or of a file; "" if there is no token.
+
+    A file that other users can read is refused: its token is no secret any more.
+    """
+    if path is None and (given := os.environ.get(VARIABLE, "").strip()):
+        return checked_token(given, VARIABLE)
+    place = Path(path) if path is not None else usual_file()
+    try:
+        handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        if path is None:
+            return ""
+        raise NotAdmitted(
+            f"there is no token file {place}: name the right one, or put the token into "
+            "MIDFLIGHT_TOKEN. Nothing was sent."
+        ) from None
+    except OSError as error:
+        raise NotAdmitted(
+            f"the token file {place} cannot be read: {error.strerror}. Nothing was sent."
+        ) from None
+    with os.fdopen(handle, "rb") as file:
+        _check(place, os.fstat(file.fileno()))
+        token = file.read(SIZE_MAX).decode("ascii", "replace").strip()
+    return checked_token(token, str(place))
+
+
+def checked_token(token: str, place: str) -> str:
+    """Return a token that can stand in a request; another is refused, and as a secret not shown."""
+    if not (token and token.isascii() and token.isprintable()) or " " in token:
+        raise NotAdmitted(
+            f"{place} does not hold a token, which is one word of ASCII. Nothing was sent."
+        )
+    return token
+
+
+def _check(place: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAdmitted(
+            f"{place} cannot hold a token: it is not an ordinary file. Nothing was sent."
+        )
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise NotAdmitted(
+            f"other users can read the token file {place}. Run `chmod 600 {place}`, and have a "
+            "new token made if somebody may have read it. Nothing was sent."
+        )
+
+
+def keep_token(token: str, path: Path | None = None) -> Path:
+    """Write a token where ``found_token`` finds it, readable by nobody else."""
+    place = path or usual_file()
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(f"{token}\n")
+    fresh.replace(place)
+    return place

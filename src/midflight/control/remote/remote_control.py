@@ -17,10 +17,8 @@ from typing_extensions import override
 from midflight.agents import Agent
 from midflight.control.ack import Ack, Turn
 from midflight.control.any_control import AnyControl, cursors_of
-from midflight.control.remote.link import PATIENCE_S, Connected, Link, checked_url
-from midflight.control.remote.remote_journals import RemoteJournals, place_of
-from midflight.control.remote.remote_watch import AWAY_S, RemoteWatch
-from midflight.control.remote.tokens import checked_token
+from midflight.control.remote.link import PATIENCE_S, Connected, Link, checked_token, checked_url
+from midflight.control.remote.remote_journals import AWAY_S, RemoteJournals, RemoteWatch, place_of
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.control.verbs import VERBS, Verb

@@ -1,37 +1,45 @@
-"""The answer to one AG-UI request: one story, or one after another where it follows a thread.
+"""The answer to one AG-UI request, and what becomes of a run when the reader of its answer leaves.
 
-It is bounded, and ends with a terminal event wherever one can still be sent.
+It tells one story, or one after another where it follows a thread. It is bounded, and ends with a
+terminal event wherever one can still be sent.
+
+A client that leaves and one in which Stop is pressed both close the connection, and nothing tells
+them apart. A client may come back within a grace time. The person counts, not the connection:
+somebody who still reads the thread in another stream of this process has not left. When the server
+itself shuts down, nothing is done to the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import ExitStack, aclosing
-from typing import Any, Final
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager
+from typing import Final
 
 import anyio
 from ag_ui.core import (
     BaseEvent,
-    Interrupt,
     RunErrorEvent,
     RunFinishedEvent,
-    RunFinishedInterruptOutcome,
 )
 from ag_ui.encoder import EventEncoder
+from msgspec import Struct
 from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
+from midflight.agents import Agent
 from midflight.control import Control
-from midflight.errors import MidflightError
-from midflight.interfaces.agui.agui_leaving import Leaving
+from midflight.errors import MidflightError, Refused
+from midflight.inputs import Clock
+from midflight.interfaces.agui.agui_events import KEY
+from midflight.interfaces.agui.agui_input import Input
+from midflight.interfaces.agui.agui_state import said_again
 from midflight.interfaces.agui.agui_stream import Story
-from midflight.interfaces.agui.agui_turn import Turn
-from midflight.interfaces.http.live.event_stream import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
+from midflight.interfaces.agui.agui_turn import Turn, front_of, newest_of
+from midflight.interfaces.http.event_streams import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
 from midflight.journal import events as e
-from midflight.journal.phases import ENDS, Cause
-from midflight.stores.lookup import thread_if_any
-from midflight.stores.protocol import Query
+from midflight.journal.record import Actor
 from midflight.tools.secret import clean_logger
 
 REST_S: Final = 600.0  # a thread in which nothing happens is followed for so long; then come again
@@ -151,48 +159,6 @@ class Following:
         return newest if newest in heads or newest not in self._story.runs else ""
 
 
-async def front_of(control: Control, thread: str) -> str:
-    """Return the run that a thread is about now; empty where none is alive.
-
-    Looking begins nothing: also a viewer may do it.
-    """
-    rows = await control.store.rows(Query(thread=thread))
-    talk = await thread_if_any(control.store, thread)
-    named = talk.front if talk is not None else ""
-    living = [row.journal for row in rows if not row.parent and row.phase not in ENDS]
-    for run in (named, *living):
-        if run in living and Cause.PARKED not in (await control.state(run)).holds:
-            return run
-    return ""
-
-
-async def newest_of(control: Control, thread: str) -> str:
-    """Return the run of a thread that was begun last, whether it lives or not."""
-    rows = await control.store.rows(Query(thread=thread))
-    return next((row.journal for row in rows if not row.parent), "")
-
-
-def said_again(event: RunFinishedEvent, misfits: Mapping[str, str]) -> RunFinishedEvent:
-    """Return the end of a stream; interrupts that are open still say which answer did not fit."""
-    outcome = event.outcome
-    if not misfits or not isinstance(outcome, RunFinishedInterruptOutcome):
-        return event
-    general = misfits.get("", "")
-    again = [
-        _with_words(one, misfits.get(one.id) or (general if place == 0 else ""))
-        for place, one in enumerate(outcome.interrupts)
-    ]
-    changed: dict[str, Any] = {"outcome": RunFinishedInterruptOutcome(interrupts=again)}
-    return event.model_copy(update=changed)
-
-
-def _with_words(interrupt: Interrupt, why: str) -> Interrupt:
-    if not why:
-        return interrupt
-    words = f"{interrupt.message or ''}\n\nYour answer was not taken: {why}".strip()
-    return interrupt.model_copy(update={"message": words})
-
-
 AGAIN: Final = "The run goes on by itself; send the same runId to follow it again."
 log: Final = clean_logger(__name__)
 
@@ -245,13 +211,17 @@ class EventAnswer(Streamed):
             if self._known.cancelled_caught:
                 await self._end(send, f"{NOT_KNOWN} The run goes on by itself.", "not_known")
             elif staying.cancelled_caught:
-                await self._end(send, f"this server is leaving. {AGAIN}", "leaving")
+                await self._end(send, f"this server is shutting down. {AGAIN}", "leaving")
         except Stalled:
             raise
         except Exception as error:
             about = {"action": "stream_failed", "run": self._turn.run, "error": str(error)}
             log.error("AG-UI stream failed", extra=about, exc_info=error)
-            what = str(error) if isinstance(error, MidflightError) else "this stream has failed."
+            what = (
+                str(error)
+                if isinstance(error, MidflightError)
+                else "this stream failed on the server."
+            )
             await self._end(send, f"{what} {AGAIN}", "stream")
         finally:
             self._streams.exit(staying)
@@ -270,3 +240,119 @@ class EventAnswer(Streamed):
 
     async def _put_event(self, send: Send, event: BaseEvent | None) -> None:
         await self._put(send, self._encoder.encode(event).encode() if event is not None else ALIVE)
+
+
+# ── a reader who leaves ───────────────────────────────────────────────────────────────────────
+
+
+CONTINUE: Final = "continue"
+CHANNEL: Final = "agui:disconnect"
+CLOCK_LOOK_S: Final = 0.05  # between two looks at the clock
+
+
+class Presence:
+    """Counts the streams in which each person reads each thread over AG-UI, in this process."""
+
+    def __init__(self, clock: Clock, grace_s: float) -> None:
+        self._clock = clock
+        self._grace_s = grace_s
+        self._reading: Counter[tuple[str, str]] = Counter()
+        self._awaited: dict[tuple[str, str], set[anyio.Event]] = {}
+
+    @contextmanager
+    def reading(self, by: str, thread: str) -> Iterator[None]:
+        """Count a reader of a thread while the block runs, and wake those who wait for them."""
+        who = (by, thread)
+        self._reading[who] += 1
+        for back in self._awaited.get(who, ()):
+            back.set()
+        try:
+            yield
+        finally:
+            self._reading[who] -= 1
+            if not self._reading[who]:
+                del self._reading[who]
+
+    async def is_gone(self, by: str, thread: str) -> bool:
+        """Wait for the grace time, and say whether they have not come back in it.
+
+        What they read in another stream counts at the end of that time: a tab that is closed hangs
+        up one of its streams before the other.
+        """
+        who, back = (by, thread), anyio.Event()
+        until = self._clock() + self._grace_s
+        self._awaited.setdefault(who, set()).add(back)
+        try:
+            while self._clock() < until and not back.is_set():
+                with anyio.move_on_after(CLOCK_LOOK_S):
+                    await back.wait()
+        finally:
+            self._awaited[who].discard(back)
+            if not self._awaited[who]:
+                del self._awaited[who]
+        return not back.is_set() and who not in self._reading
+
+
+class Leaving(Struct, frozen=True):
+    """The choice that one request makes for the case that its client leaves.
+
+    ``choice`` is empty where the agent decides, and then only the person who began the run counts.
+    """
+
+    control: Control
+    presence: Presence
+    who: Actor
+    thread: str
+    request: str
+    agent: Agent
+    choice: str = ""
+
+    @classmethod
+    def of(
+        cls, control: Control, presence: Presence, agent: Agent, given: Input, who: Actor
+    ) -> Leaving:
+        """Take the choice from a request; a viewer may not steer, so their run goes on."""
+        choice = (given.on_disconnect or "") if who.role.steers else CONTINUE
+        return cls(control, presence, who, given.journal, given.run, agent, choice)
+
+    def is_reading(self) -> AbstractContextManager[None]:
+        """Say that the client reads, for as long as a block runs."""
+        return self.presence.reading(self.who.by, self.thread)
+
+    async def left(self, run: str, streams: Streams) -> None:
+        """Do it, unless they come back in time or the server leaves meanwhile."""
+        staying = anyio.CancelScope()
+        streams.enter(staying)
+        try:
+            with staying:
+                choice = await self._choice(run)
+                if choice != CONTINUE and await self.presence.is_gone(self.who.by, self.thread):
+                    await self._do(choice, run)
+        except MidflightError as error:
+            about = {"action": "left", "run": run, "by": self.who.by, "error": str(error)}
+            log.error("A run was left as it was when its reader had gone", extra=about)
+        finally:
+            streams.exit(staying)
+
+    async def _choice(self, run: str) -> str:
+        if not run or self.choice or self.agent.on_disconnect == CONTINUE:
+            return self.choice if run and self.choice else CONTINUE
+        (first,) = await self.control.store.read(run, limit=1)
+        created = first.event
+        began = isinstance(created, e.RunCreated) and created.who.by == self.who.by
+        return self.agent.on_disconnect if began else CONTINUE
+
+    async def _do(self, choice: str, run: str) -> None:
+        who, key = replace(self.who, channel=CHANNEL), f"{KEY}left:{self.request}"
+        verb = self.control.pause if choice == "pause" else self.control.cancel
+        about = {"action": "left", "run": run, "by": who.by, "verb": choice}
+        try:
+            await verb(run, who=who, key=key)
+        except Refused as refused:  # it has ended meanwhile, say
+            log.info(
+                "A run whose reader had gone took no %s",
+                choice,
+                extra=about | {"why": str(refused)},
+            )
+        else:
+            log.info("A run was told to %s: its reader had gone", choice, extra=about)

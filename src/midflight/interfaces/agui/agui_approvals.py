@@ -1,16 +1,32 @@
-"""Approvals in the words of the AG-UI guide, and answers to them in ours. Pure.
+"""Calls of tools as an AG-UI client is shown them, approves them and edits them. Pure.
 
-The guide asks for ``{"approved": …}``, with ``reason`` or ``editedArgs`` beside it. User interfaces
-draw their own buttons only for a schema that says nothing else, so what our schema says beside that
-goes into the metadata of the interrupt.
+Secrets are dots, as in the journal. Arguments that would be very long are shortened, and say so;
+where a person is asked about a call they are whole.
+
+About approvals the AG-UI guide asks for ``{"approved": …}``, with ``reason`` or ``editedArgs``
+beside it. User interfaces draw their own buttons only for a schema that says nothing else, so what
+our schema says beside that goes into the metadata of the interrupt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+from msgspec import Raw
+
 from midflight.errors import DOTS
+from midflight.tools.declaration import REGISTRY
+from midflight.tools.labels import named
+from midflight.tools.secret import MARK, hide
+
+ARGUMENTS_MAX: Final = 64 * 1024  # characters of one call
+TEXT_MAX: Final = 1_000  # characters of one text, where all of it is more than that
+OURS: Final = "midflight.assistant."
+"""Names of tools of our own begin so; these only make a model's call fail, and are shown as it."""
+
+NOT_KEPT: Final = "the arguments are too long to be kept"
 
 APPROVAL: Final = "approval"
 TAKES: Final = (
@@ -153,3 +169,60 @@ def _has_dots(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_has_dots(part) for pair in value.items() for part in pair)
     return isinstance(value, list) and any(_has_dots(part) for part in value)
+
+
+# ── a call as it is shown ────────────────────────────────────────────────────────────────────
+
+
+def shown_name(tool: str, step: str) -> str:
+    """Return the name of the tool; of a step that has none of its own, the step's."""
+    return step if not tool or tool.startswith(OURS) else tool
+
+
+def shown_arguments(
+    tool: str, given: Raw, names: Sequence[str] = (), *, whole: bool = False
+) -> str:
+    """Return the arguments of a call as a JSON object; ``given`` is what the journal has.
+
+    ``names`` are those of arguments that were given by their place, where the question has them.
+    """
+    plain = msgspec.json.decode(given)
+    if plain is None:
+        return msgspec.json.encode({"…": NOT_KEPT}).decode() if tool else "{}"
+    shown = _cleaned(_by_name(tool, plain, names))
+    text = msgspec.json.encode(shown).decode()
+    if whole or len(text) <= ARGUMENTS_MAX:
+        return text
+    text = msgspec.json.encode(_shortened(shown)).decode()
+    return text if len(text) <= ARGUMENTS_MAX else '{"…":"the arguments are too long to be shown"}'
+
+
+def _by_name(tool: str, plain: Any, names: Sequence[str]) -> dict[str, Any]:
+    match plain:
+        case {"args": list(args), "kwargs": dict(kwargs)} if len(plain) == 2:
+            if len(names) == len(args):
+                return {**dict(zip(names, args, strict=True)), **kwargs}
+            known = REGISTRY.get(tool)
+            return named(known.function if known is not None else None, args, kwargs)
+        case dict():
+            return plain
+        case _:
+            return {"value": plain}
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, dict):
+        if set(value) == {MARK}:
+            return DOTS
+        return {hide(key): _cleaned(part) for key, part in value.items()}
+    return [_cleaned(part) for part in value] if isinstance(value, list) else value
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > TEXT_MAX:
+        return f"{value[:TEXT_MAX]}… ({len(value) - TEXT_MAX:,} more characters)"
+    if isinstance(value, dict):
+        return {key: _shortened(part) for key, part in value.items()}
+    return [_shortened(part) for part in value] if isinstance(value, list) else value

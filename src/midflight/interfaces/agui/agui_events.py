@@ -25,13 +25,12 @@ from ag_ui.core import (
 )
 from msgspec import Raw
 
-from midflight.interfaces.agui.agui_calls import Calls
-from midflight.interfaces.agui.agui_speech import Speech, message_of
+from midflight.interfaces.agui.agui_messages import Calls, Speech, message_of
 from midflight.journal import events as e
 from midflight.journal.event_types import AnyEvent
-from midflight.journal.identities import about_step
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import Recorded, Unknown
+from midflight.journal.state import about_step
 from midflight.journal.threads import thread as t
 from midflight.journal.transition_table import TRIAGE
 from midflight.stores.watch.hints import Began, Delta

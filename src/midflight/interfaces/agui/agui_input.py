@@ -36,7 +36,7 @@ def unused_input(tools: Any, context: Any, state: Any) -> list[str]:
         found.append("state")
     if not found:
         return []
-    return [f"this agent does not get what was sent as {', '.join(found)}"]
+    return [f"the agent is not given what your client sent as {', '.join(found)}"]
 
 
 def _listed(names: Sequence[Any]) -> str:
@@ -270,7 +270,7 @@ def _is_old(version: Any | UnsetType) -> bool:
     """Return whether the client is older than 1.0, and refuse one of a later major version."""
     major = version.partition(".")[0] if isinstance(version, str) else ""
     if major.isdecimal() and int(major) > MAJOR:
-        raise _not_agui(f"protocol version {version} is not spoken here, but {MAJOR}.x.")
+        raise _not_agui(f"this server speaks AG-UI {MAJOR}.x, and not version {version}.")
     return not major.isdecimal() or int(major) < MAJOR
 
 

@@ -261,7 +261,7 @@ async def _given_before(
     schema = msgspec.json.decode(at_question.schema) if at_question is not None else None
     if not _is_same(known.event, answer.entry, schema):
         await _record(control, answer, who, audit_record.REFUSED, "answered_before")
-        return _refused(answer, "it was answered before, and otherwise")
+        return _refused(answer, "it was answered before, with another answer")
     await _record(control, answer, who, audit_record.REPEATED)
     return Receipt(
         "answer", "accepted", state.journal, at, "given before", answer.entry.interrupt_id

@@ -2,64 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 from ag_ui.core import (
+    AssistantMessage,
     BaseEvent,
     Interrupt,
+    Message,
+    MessagesSnapshotEvent,
     RunErrorEvent,
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunFinishedSuccessOutcome,
+    ToolMessage,
 )
 from msgspec import Struct
 
 from midflight.interfaces.agui.agui_approvals import APPROVAL, described, shown
 from midflight.journal import events as e
-from midflight.journal.identities import about_step
 from midflight.journal.phases import Cause, Phase
 from midflight.journal.preview import preview
-from midflight.journal.receipt import receipt
 from midflight.journal.requests import ASKED, HANDED_OVER
-from midflight.journal.state import RunState, seconds_in_motion
+from midflight.journal.state import RunState, about_step, seconds_in_motion
+from midflight.journal.status import receipt
 from midflight.journal.threads.thread import ThreadState
 
+MESSAGES_BYTES_MAX: Final = 1024 * 1024  # of the messages in a snapshot; a larger one goes alone
+FRAME: Final = 100  # bytes of a message beside its words
+MESSAGES_LEFT_OUT: Final = (
+    "this conversation is longer than is sent at once: its oldest messages are left out, and "
+    "GET /v1/threads/ID/transcript has them"
+)
 CANCELLED: Final = "midflight:cancelled"
 """The custom event that tells of a cancelled run."""
-
-
-def old_endings(
-    thread: str, run: str, ending: BaseEvent, *, resumed: bool
-) -> tuple[BaseEvent, ...]:
-    """Return the events that end a stream for a client of version 0.
-
-    ``resumed``: the client has sent answers, so it has interrupts that it would keep for ever
-    after a ``RUN_ERROR``. A ``RUN_FINISHED`` without an outcome, which may stand before it, makes
-    it forget them.
-    """
-    match ending:
-        case RunErrorEvent() if resumed:
-            return RunFinishedEvent(thread_id=thread, run_id=run), ending
-        case RunFinishedEvent(outcome=RunFinishedCancelledOutcome()):
-            return (ending.model_copy(update={"outcome": None}),)
-        case RunFinishedEvent(outcome=RunFinishedInterruptOutcome(interrupts=asked)):
-            lasting = [one.model_copy(update={"expires_at": None}) for one in asked]
-            outcome = RunFinishedInterruptOutcome(interrupts=lasting)
-            return (ending.model_copy(update={"outcome": outcome}),)
-        case _:
-            return (ending,)
-
-
-def cancelled_words(state: RunState) -> str:
-    """Return what a person reads of a cancelled run: who has cancelled it, and what is left."""
-    by = f" by {state.ended_by.by}" if state.ended_by else ""
-    lines = [f"- {line.text}" for line in receipt(state).lines]
-    return "\n".join([f"Cancelled{by}.", *lines])
-
 
 Asked = Mapping[int, e.QuestionOpened]
 """The questions of a run, by position: a state keeps what they are about, not their schemas."""
@@ -292,3 +271,88 @@ def ending(
             asks = [one.interrupt for one in open_interrupts(state, asked).values()]
             outcome = RunFinishedInterruptOutcome(interrupts=asks)
     return RunFinishedEvent(thread_id=thread, run_id=run, outcome=outcome, result=result)
+
+
+def old_endings(
+    thread: str, run: str, ending: BaseEvent, *, resumed: bool
+) -> tuple[BaseEvent, ...]:
+    """Return the events that end a stream for a client of version 0.
+
+    ``resumed``: the client has sent answers, so it has interrupts that it would keep for ever
+    after a ``RUN_ERROR``. A ``RUN_FINISHED`` without an outcome, which may stand before it, makes
+    it forget them.
+    """
+    match ending:
+        case RunErrorEvent() if resumed:
+            return RunFinishedEvent(thread_id=thread, run_id=run), ending
+        case RunFinishedEvent(outcome=RunFinishedCancelledOutcome()):
+            return (ending.model_copy(update={"outcome": None}),)
+        case RunFinishedEvent(outcome=RunFinishedInterruptOutcome(interrupts=asked)):
+            lasting = [one.model_copy(update={"expires_at": None}) for one in asked]
+            outcome = RunFinishedInterruptOutcome(interrupts=lasting)
+            return (ending.model_copy(update={"outcome": outcome}),)
+        case _:
+            return (ending,)
+
+
+def cancelled_words(state: RunState) -> str:
+    """Return what a person reads of a cancelled run: who has cancelled it, and what is left."""
+    by = f" by {state.ended_by.by}" if state.ended_by else ""
+    lines = [f"- {line.text}" for line in receipt(state).lines]
+    return "\n".join([f"Cancelled{by}.", *lines])
+
+
+def said_again(event: RunFinishedEvent, misfits: Mapping[str, str]) -> RunFinishedEvent:
+    """Return the end of a stream; interrupts that are open still say which answer did not fit."""
+    outcome = event.outcome
+    if not misfits or not isinstance(outcome, RunFinishedInterruptOutcome):
+        return event
+    general = misfits.get("", "")
+    again = [
+        _with_words(one, misfits.get(one.id) or (general if place == 0 else ""))
+        for place, one in enumerate(outcome.interrupts)
+    ]
+    changed: dict[str, Any] = {"outcome": RunFinishedInterruptOutcome(interrupts=again)}
+    return event.model_copy(update=changed)
+
+
+def _with_words(interrupt: Interrupt, why: str) -> Interrupt:
+    if not why:
+        return interrupt
+    words = f"{interrupt.message or ''}\n\nYour answer was not taken: {why}".strip()
+    return interrupt.model_copy(update={"message": words})
+
+
+# ── the messages ─────────────────────────────────────────────────────────────────────────────
+
+
+def snapshot_of(messages: Sequence[Message], left_out: list[str]) -> MessagesSnapshotEvent:
+    """Return a snapshot of the newest messages; what is left out is noted once in ``left_out``."""
+    shown = newest_within(messages, MESSAGES_BYTES_MAX)
+    if len(shown) < len(messages) and MESSAGES_LEFT_OUT not in left_out:
+        left_out.append(MESSAGES_LEFT_OUT)
+    return MessagesSnapshotEvent(messages=shown)
+
+
+def newest_within(messages: Sequence[Message], most: int) -> list[Message]:
+    """Return the newest messages, as many as ``most`` bytes hold, or one; no result without a call.
+
+    The newest one is always there.
+    """
+    size, first = 0, len(messages)
+    for place in range(len(messages) - 1, -1, -1):
+        size += _bytes_of(messages[place])
+        if size > most and first < len(messages):
+            break
+        first = place
+    if first:
+        while first < len(messages) - 1 and isinstance(messages[first], ToolMessage):
+            first += 1
+    return list(messages[first:])
+
+
+def _bytes_of(message: Message) -> int:
+    words = [message.content] if isinstance(message.content, str) else []
+    if isinstance(message, AssistantMessage):
+        words += [call.function.arguments for call in message.tool_calls or ()]
+    return FRAME + sum(len(text.encode()) for text in words)

@@ -22,7 +22,7 @@ from ag_ui.core import (
 
 from midflight.control import Control
 from midflight.errors import JournalNotFound
-from midflight.interfaces.agui import agui_bounds as bounds
+from midflight.interfaces.agui import agui_turn
 from midflight.interfaces.agui.agui_events import KEY, Narrator, people_by_snapshot
 from midflight.interfaces.agui.agui_state import (
     CANCELLED,
@@ -32,6 +32,7 @@ from midflight.interfaces.agui.agui_state import (
     old_endings,
     patch,
     snapshot,
+    snapshot_of,
 )
 from midflight.interfaces.agui.agui_turn import PROTOCOL, RECEIPT, WARNING, Receipts, Turn
 from midflight.journal import events as e
@@ -97,7 +98,7 @@ class Story:
     def heads(self) -> dict[str, int]:
         """Up to where the thread and its living runs were told."""
         living = {state.journal: state.head for state in self._runs.values() if state.alive}
-        return living | {self._turn.thread: self._talk.head if self._talk is not None else 0}
+        return living | {self._turn.thread: self._head(self._turn.thread)}
 
     def close(self) -> list[BaseEvent]:
         """End what the reader has as open."""
@@ -149,17 +150,17 @@ class Story:
         runs = [row for row in rows if not row.parent]
         needed = {turn.run, *(row.journal for row in runs if row.phase not in ENDS)}
         needed |= {row.journal for row in runs[:1]}
-        read = [
-            r for one in (turn.thread, *needed) if one for r in await bounds.read_within(store, one)
-        ]
-        left = bounds.LOOK_BACK_BYTES_MAX
+        read: list[Recorded] = []
+        for one in filter(None, (turn.thread, *needed)):
+            read += await agui_turn.read_within(store, one)
+        left = agui_turn.LOOK_BACK_BYTES_MAX
         for row in runs:
             if row.journal in needed:
                 continue
-            found = await bounds.read_within(store, row.journal, most=left)
+            found = await agui_turn.read_within(store, row.journal, most=left)
             left -= sum(map(weight, found))
             if left < 0:
-                self._left_out.append(bounds.RUNS_LEFT_OUT)
+                self._left_out.append(agui_turn.RUNS_LEFT_OUT)
                 break
             read += found
         self._ahead = {r.journal: r.position for r in read}
@@ -168,10 +169,8 @@ class Story:
         for record in records:
             self._fold(record)
             self._heard(record)
-        living = [state for state in self._runs.values() if state.alive]
-        cursors = {state.journal: state.head for state in living}
         self._delivered.told(self._runs)  # what was delivered before is not told again
-        return cursors | {turn.thread: self._talk.head if self._talk is not None else 0}
+        return self.heads
 
     def _fold(self, record: Recorded) -> None:
         journal, event = record.journal, record.event
@@ -239,10 +238,10 @@ class Story:
         store, talk = self._control.store, self._talk
         match item.event:
             case Said(run=run) if run in self._runs:
-                read = await bounds.read_within(store, run, after=self._head(run))
+                read = await agui_turn.read_within(store, run, after=self._head(run))
                 found = [record for record in read if record.at < item.at]
             case e.RunFinished() if talk is not None:
-                read = await bounds.read_within(store, talk.journal, after=talk.head)
+                read = await agui_turn.read_within(store, talk.journal, after=talk.head)
                 found = [record for record in read if record.at <= item.at]
             case _:
                 found = []
@@ -254,8 +253,7 @@ class Story:
     def _hear(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent]:
         if isinstance(item, Delta):
             return self._narrator.hear_live(item)
-        talk = self._talk if item.journal == self._turn.thread else None
-        if item.position <= (self._head(item.journal) if talk is None else talk.head):
+        if item.position <= self._head(item.journal):
             return []  # it was read ahead of the watch
         self._fold(item)
         self._changed = True
@@ -285,7 +283,8 @@ class Story:
 
         A run may be heard to end before its last words: they stand in another journal.
         """
-        thread, known = self._turn.thread, self._talk.head if self._talk is not None else 0
+        thread = self._turn.thread
+        known = self._head(thread)
         try:
             head = (await self._control.store.row(thread)).head
         except JournalNotFound:
@@ -322,8 +321,9 @@ class Story:
         self._asked.setdefault(run, {})
         news.add(run, self._head(run))
 
-    def _head(self, run: str) -> int:
-        return self._runs[run].head if run in self._runs else 0
+    def _head(self, journal: str) -> int:
+        state = self._talk if journal == self._turn.thread else self._runs.get(journal)
+        return state.head if state is not None else 0
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 
@@ -384,13 +384,13 @@ class Story:
         held = self._narrator.under_way(living)
         before = list(takewhile(lambda one: one.id not in held, self._narrator.messages))
         again = self._narrator.reopen(held)
-        return bounds.snapshot_of(before, self._left_out), [
+        return snapshot_of(before, self._left_out), [
             *again,
             self._messages(),
         ] if held else again
 
     def _messages(self) -> BaseEvent:
-        return bounds.snapshot_of(self._narrator.messages, self._left_out)
+        return snapshot_of(self._narrator.messages, self._left_out)
 
     async def _ending(self) -> BaseEvent:
         front, turn, result = self._front, self._turn, None

@@ -17,7 +17,7 @@ from midflight.errors import InvalidRequest
 from midflight.interfaces.chat.allow_list import shown
 from midflight.interfaces.chat.channel import Action, Button, Field, Menu, Post, mark
 from midflight.journal.phases import ENDS, Phase
-from midflight.journal.receipt import Receipt
+from midflight.journal.status import Receipt
 from midflight.view.amounts import clock, elapsed, is_near, nearest, spending
 from midflight.view.data import Asked, RunSheet, Slot, Way
 from midflight.view.exact_text import short

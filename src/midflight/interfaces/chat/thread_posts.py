@@ -27,7 +27,7 @@ from midflight.view import RunBook, ThreadBook
 from midflight.view.data import Asked
 from midflight.view.exact_text import short
 from midflight.view.question_form import read_back
-from midflight.view.run_fields import asked as asked_of
+from midflight.view.run_book import asked as asked_of
 
 FILES_MAX: Final = 9  # beside the partial work itself
 

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
-from midflight.interfaces.cli.target import SHOWN
 from midflight.interfaces.terminal import looks
+from midflight.interfaces.terminal.looks import SHOWN
 from midflight.interfaces.terminal.safe_text import visible
 from midflight.journal.phases import ENDS
 from midflight.journal.state import RunState

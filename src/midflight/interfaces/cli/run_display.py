@@ -13,9 +13,8 @@ import anyio
 from midflight.control.transcript import Line
 from midflight.interfaces.cli.acknowledgement import Command, question_lines, tell_receipt
 from midflight.interfaces.cli.console import TRACEBACK, answering, console, print_json
-from midflight.interfaces.cli.target import SHOWN
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.looks import indented
+from midflight.interfaces.terminal.looks import SHOWN, indented
 from midflight.journal.events import MessagesTaken, ResumeRequested, StepSettled
 from midflight.journal.phases import Phase
 from midflight.journal.record import Recorded
@@ -23,9 +22,9 @@ from midflight.journal.status import one_line
 from midflight.stores.protocol import PAGE
 from midflight.stores.watch.hints import Delta
 from midflight.view import RunBook, RunSheet, StepSheet, ThreadBook
+from midflight.view.amounts import CAP
 from midflight.view.data import Asked, Mark
 from midflight.view.exact_text import short
-from midflight.view.proposals import CAP
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

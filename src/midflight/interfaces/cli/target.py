@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl
 
 STORE: Final = "midflight.db"
-SHOWN: Final = 14  # characters of an id: to the millisecond
 BEHIND: Final = "\uffff"  # sorts after whatever an id may go on with
 LAST: Final = "last"
 CALL_PATIENCE_S: Final = 4.0  # a person sits in front of it

@@ -68,7 +68,7 @@ async def asset(request: Request, name: str) -> Response:
     """A script, a style, a font."""
     found = _files(WEB).get(f"assets/{name}")
     if found is None:
-        raise Problem(404, "not_found", "there is no such file. Load the page anew.")
+        raise Problem(404, "not_found", "the page has no such file. Load the page again.")
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     headers = {"content-security-policy": POLICY, "cache-control": FOR_EVER}
     packed = found.suffix in PACKED

@@ -40,6 +40,12 @@ STATUS: Final[Mapping[type[Exception], tuple[int, str]]] = {
 """Any other error is a 500, and nobody knows whether anything was changed."""
 
 
+def status_of(error: Exception, otherwise: tuple[int, str]) -> tuple[int, str]:
+    """Return the status and the name under which an error is answered."""
+    known = (STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    return next(known, otherwise)
+
+
 class Problem(HTTPException):
     """An answer that is an error. Nothing was changed."""
 
@@ -95,8 +101,7 @@ def install(app: FastAPI, control: Control) -> None:
 
 
 async def _told(control: Control, request: Request, error: Exception) -> Response:
-    known = (STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    status, name = next(known, (500, "failed"))
+    status, name = status_of(error, (500, "failed"))
     if status == 500:
         log.error("Request failed", extra={"action": "request_failed"}, exc_info=error)
         return as_json(_unsure(error), 500)
@@ -129,10 +134,14 @@ def _state(state: State) -> dict[str, Any]:
 
 
 def _unsure(error: Exception) -> dict[str, Any]:
-    what = str(error) if isinstance(error, errors.MidflightError) else "something went wrong here"
+    what = (
+        str(error)
+        if isinstance(error, errors.MidflightError)
+        else "the server failed at this request, and its log says why"
+    )
     message = (
-        f"{what.rstrip('.')}. It is not known whether anything was changed: look, or repeat the "
-        "request under the same Idempotency-Key, which does nothing twice."
+        f"{what.rstrip('.')}. Nobody knows whether anything was changed: look, or repeat the "
+        "request under the same Idempotency-Key, under which nothing is done twice."
     )
     return {"error": "failed", "message": message, "changed": None}
 
@@ -140,7 +149,7 @@ def _unsure(error: Exception) -> dict[str, Any]:
 def _invalid(error: RequestValidationError) -> Response:
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
-        return Problem(400, "not_json", "the body is not JSON.").response()
+        return Problem(400, "not_json", "the body of the request is not JSON.").response()
     where = [
         {"where": ".".join(str(part) for part in one["loc"]), "what": one["msg"]} for one in found
     ]
@@ -150,8 +159,8 @@ def _invalid(error: RequestValidationError) -> Response:
 
 _PLAIN: Final = {
     400: ("bad_request", "the request could not be read."),
-    404: ("not_found", "there is nothing at this address."),
-    405: ("method_not_allowed", "this address takes another method."),
+    404: ("not_found", "this server has nothing at this address."),
+    405: ("method_not_allowed", "this address does not take this method."),
 }
 
 

@@ -1,20 +1,26 @@
-"""The answers of the server: structs of the journal as they are, and the few that are made here."""
+"""The answers of the server, their description, and the parameters that all routes share.
+
+Most answers are structs of the journal as they are; a few are made here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from fastapi import Depends, Request
 from msgspec import Raw, Struct
 
 from midflight.agents import Agent
-from midflight.control import Ack, Control, Turn
+from midflight.control import Ack, Control, Turn, verbs
 from midflight.control.descendants import runs_below
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
+from midflight.interfaces.http.access.access import caller
+from midflight.interfaces.http.bodies import IdempotencyKey
 from midflight.journal.phases import Phase
-from midflight.journal.record import Limits, Recorded
+from midflight.journal.record import Actor, Limits, Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery
 from midflight.journal.threads.thread import ThreadState, Todo
@@ -22,7 +28,7 @@ from midflight.stores.lookup import question_at
 from midflight.stores.protocol import Killing, Row, Store
 from midflight.stores.watch.hints import Delta
 from midflight.view.data import Asked, RunView, UnreadMessage
-from midflight.view.run_fields import accounted, asked, unread, viewed
+from midflight.view.run_book import accounted, asked, unread, viewed
 
 PAGE_BYTES_MAX: Final = 1024 * 1024  # of a page of records; a larger record goes alone
 READ_AT_ONCE: Final = 32  # records that are read before their size is known
@@ -276,3 +282,51 @@ def schemas() -> dict[str, Any]:
     template = "#/components/schemas/{name}"
     _, components = msgspec.json.schema_components(SHOWN, ref_template=template)
     return components
+
+
+# ── for every route ──────────────────────────────────────────────────────────────────────────
+
+JSON: Final = "application/json"
+
+
+def control_of(request: Request) -> Control:
+    """Return the ``Control`` of this app."""
+    control: Control = request.app.state.control
+    return control
+
+
+def asker(who: Annotated[Actor, Depends(caller)], key: IdempotencyKey = "") -> verbs.By:
+    """Return the caller and the idempotency key, as every verb of ``Control`` takes them."""
+    return {"who": who, "key": key}
+
+
+Controlled = Annotated[Control, Depends(control_of)]
+By = Annotated[verbs.By, Depends(asker)]
+Caller = Annotated[Actor, Depends(caller)]
+
+
+def answers(
+    name: str, example: Any = None, *, status: int = 200
+) -> dict[int | str, dict[str, Any]]:
+    """Describe an answer by the struct that it is."""
+    content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{name}"}}
+    if example is not None:
+        content["example"] = example
+    return {status: {"description": name, "content": {JSON: content}}}
+
+
+PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    "4XX": {
+        "description": "Refused; nothing was changed. A 409 says how the run really is.",
+        "content": {JSON: {"schema": {"$ref": "#/components/schemas/ProblemView"}}},
+    },
+    "5XX": {
+        "description": "It failed here.",
+        "content": {JSON: {"schema": {"$ref": "#/components/schemas/ProblemView"}}},
+    },
+}
+
+
+def note(request: Request, **what: Any) -> None:
+    """Add to the line that the door writes into the audit."""
+    request.state.audit = {**getattr(request.state, "audit", {}), **what}

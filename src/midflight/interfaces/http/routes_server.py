@@ -1,11 +1,12 @@
-"""Routes about the server and not about one run: coming in, the kill switch, health, figures."""
+"""Routes about no single run: access, the kill switch, health, figures, the stream of events."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import anyio
-from fastapi import APIRouter, Request
+import msgspec
+from fastapi import APIRouter, Header, Query, Request
 from msgspec.structs import astuple
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
@@ -15,10 +16,18 @@ from midflight.interfaces.http import bodies as b
 from midflight.interfaces.http import responses as views
 from midflight.interfaces.http.access.access import CUSTOM_HEADER, Access
 from midflight.interfaces.http.access.keyring import SESSION_S
+from midflight.interfaces.http.event_streams import EventStream, ViewStream
 from midflight.interfaces.http.problems import Problem, as_json
-from midflight.interfaces.http.verb_route import PROBLEMS, Caller, Controlled, answers, note
+from midflight.interfaces.http.responses import PROBLEMS, Caller, Controlled, answers, note
 
 HEALTH_S: Final = 2.0
+WATCHED_MAX: Final = 64  # each id names them all
+Place = Annotated[int, msgspec.Meta(ge=0, le=b.POSITION_MAX)]
+EXAMPLE: Final = (
+    'event: record\nid: {"r-0192":7}\ndata: {"journal":"r-0192","position":7,"at":1.5,'
+    '"event":{"event":"run.paused"}}\n\nevent: delta\ndata: {"journal":"r-0192","step":"s1",'
+    '"attempt":5,"offset":0,"text":"Dear"}\n\n'
+)
 router: Final = APIRouter(responses=PROBLEMS)
 
 
@@ -30,15 +39,16 @@ async def come_in(request: Request, body: b.Code) -> Response:
     """
     access: Access = request.app.state.access
     if CUSTOM_HEADER not in request.headers:
-        raise Problem(403, "header_missing", "send the header `X-Midflight: 1`.")
+        raise Problem(403, "header_missing", "this request needs the header `X-Midflight: 1`.")
     session = await anyio.to_thread.run_sync(access.keyring.exchange, body.code)
     who = access.keyring.of_session(*astuple(session)) if session is not None else None
     if session is None or who is None:
         raise Problem(
             401,
             "code_not_valid",
-            "this code was used, is too old, or was never given. Ask the operator of the "
-            "server for another, made with `midflight token NAME --link URL`.",
+            "this one-time code is not valid: it was used, is older than ten minutes, or was never "
+            "given out. Ask the operator of the server for another, which "
+            "`midflight token NAME --link URL` makes.",
         )
     note(request, by=who.by, role=str(who.role))
     answer = as_json(views.Session(who.by, who.role, session.page_secret))
@@ -132,3 +142,70 @@ async def metrics(request: Request, control: Controlled, who: Caller) -> Respons
     state = request.app.state
     text = await state.metrics.text(control, state.meter)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+
+@router.get(
+    "/v1/events",
+    tags=["events"],
+    status_code=200,
+    response_class=EventStream,
+    responses={200: {"content": {"text/event-stream": {"example": EXAMPLE}}}},
+)
+async def events(
+    request: Request,
+    control: Controlled,
+    who: Caller,
+    watch: Annotated[list[b.JournalId], Query(max_length=WATCHED_MAX)] = [],  # noqa: B006 - copied
+    after: Annotated[str, Query(max_length=16_384, examples=['{"r-0192":7}'])] = "",
+    last_event_id: Annotated[str, Header(max_length=16_384)] = "",
+    views: bool = False,
+    index: bool = False,
+) -> Response:
+    """Watch runs and threads, from the beginning or after the positions given as a JSON map.
+
+    ``Last-Event-ID``, which a browser sends by itself when it comes back, counts before ``after``.
+
+    With ``views`` each journal comes as a ``view``, whole, and then as ``patch`` events (RFC 6902)
+    instead of records. With ``index`` also the list of runs: ``row`` and ``switches`` events.
+    """
+    if not (watch or index):
+        raise Problem(
+            422, "invalid", "the query names nothing to watch: add `watch=r-…` or `index=true`."
+        )
+    known = _positions(last_event_id.encode("latin-1") or after.encode())
+    cursors = {journal: known.get(journal, 0) for journal in dict.fromkeys(watch)}
+    heads: dict[str, int] = {}
+    for journal, position in cursors.items():
+        head = heads[journal] = (await control.store.row(journal)).head
+        if position > head:
+            raise Problem(
+                409,
+                "position_ahead",
+                f"{journal} ends at position {head} and cannot be watched from {position} on. "
+                "Watch it from 0.",
+                state={"journal": journal, "head": head},
+            )
+    state = request.app.state
+    if not (views or index):
+        return EventStream(control, state.streams, who, cursors)
+    return ViewStream(
+        control,
+        state.streams,
+        who,
+        heads,
+        lives=state.lives,
+        index=state.index,
+        with_index=index,
+    )
+
+
+def _positions(text: bytes) -> dict[str, int]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Place]) if text else {}
+    except msgspec.MsgspecError as error:
+        raise Problem(
+            422,
+            "invalid",
+            "`after` and `Last-Event-ID` must be JSON objects with a position for each journal, "
+            f'such as {{"r-0192": 7}}: {error}.',
+        ) from None

@@ -70,6 +70,7 @@ UNDRIVEN: Final = ("∅", control_bar.UNDRIVEN, "bad")
 
 DOUBTFUL: Final = frozenset({"unknown", "could not be undone"})
 """Words of a receipt for effects that somebody has to look after."""
+SHOWN: Final = 14  # characters of an id: to the millisecond
 NAME_WIDTH: Final = 200
 DELETED: Final = ("·", control_bar.DELETED, "quiet")  # a run that ended long ago, and was purged
 CURRENT: Final = frozenset({"running", "retrying", "waiting", "paused", "undoing", "lost"})

@@ -18,8 +18,8 @@ from midflight.interfaces.tui.slash_commands import SLASH, Order, Slash, limits_
 from midflight.journal.phases import ENDS, Phase
 from midflight.journal.record import Actor
 from midflight.view import RunSheet
+from midflight.view.amounts import raised, typed
 from midflight.view.data import Slot
-from midflight.view.proposals import raised, typed
 
 if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl

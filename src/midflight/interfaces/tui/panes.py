@@ -20,9 +20,8 @@ from midflight.interfaces.tui.question_card import Card
 from midflight.interfaces.tui.run_screen import RunScreen, Session
 from midflight.interfaces.tui.theme import Tones
 from midflight.journal.phases import ENDS
-from midflight.journal.receipt import INHERITED, SAVED
 from midflight.journal.requests import ASIDE
-from midflight.journal.status import word_diff
+from midflight.journal.status import INHERITED, SAVED, word_diff
 from midflight.stores.protocol import Row
 from midflight.view import RunSheet, StepSheet, ThreadSheet, control_bar
 from midflight.view.amounts import money

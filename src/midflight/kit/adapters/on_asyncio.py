@@ -37,14 +37,13 @@ class OnAsyncio(Runtime):
     def __init__(self, folder: Path, model_url: str) -> None:
         super().__init__(folder, model_url)
         self.client = AsyncOpenAI(base_url=model_url, api_key="kit", max_retries=0)
-        self.tasks = stage.Tasks()
         self.messages: dict[str, list[Any]] = {}
         self.inbox: defaultdict[str, list[str]] = defaultdict(list)
 
     @override
     async def start(self, run: str, brief: str) -> None:
         self.messages[run] = [{"role": "user", "content": brief}]
-        self.tasks.begin(run, self.work(run))
+        self.begin(run, self.work(run))
 
     async def work(self, run: str) -> None:
         """Think, act, listen, repeat."""
@@ -88,12 +87,8 @@ class OnAsyncio(Runtime):
 
     @override
     async def stop(self, run: str) -> list[str]:
-        self.tasks.running[run].cancel()
+        self.tasks[run].cancel()
         return []
-
-    @override
-    async def ended(self, run: str) -> None:
-        await self.tasks.over(run)
 
     @override
     async def send(self, run: str, text: str) -> None:
@@ -102,8 +97,8 @@ class OnAsyncio(Runtime):
     @override
     async def again(self, run: str, text: str) -> None:
         self.messages[run].append({"role": "user", "content": text})
-        self.tasks.begin(run, self.work(run))
-        await self.tasks.over(run)
+        self.begin(run, self.work(run))
+        await self.over(run)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,6 @@ class OnLanggraph(Runtime):
     def __init__(self, folder: Path, model_url: str, saver: str) -> None:
         super().__init__(folder, model_url)
         self._saver = saver
-        self._tasks = stage.Tasks()
         self._controls: dict[str, RunControl] = {}
         self._turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._checkpoints: Any = None
@@ -110,7 +109,7 @@ class OnLanggraph(Runtime):
 
     def _begin(self, run: str, given: Any, **options: Any) -> None:
         self._controls[run] = RunControl()
-        self._tasks.begin(run, self._work(run, given, self._controls[run], **options))
+        self.begin(run, self._work(run, given, self._controls[run], **options))
 
     async def _work(self, run: str, given: Any, control: RunControl, **options: Any) -> None:
         stream = self._graph.astream(
@@ -133,17 +132,13 @@ class OnLanggraph(Runtime):
 
     @override
     async def stop(self, run: str) -> list[str]:
-        self._tasks.running[run].cancel()
+        self.tasks[run].cancel()
         return []
-
-    @override
-    async def ended(self, run: str) -> None:
-        await self._tasks.over(run)
 
     @override
     async def pause(self, run: str) -> None:
         self._controls[run].request_drain("pause")
-        await self._tasks.over(run)
+        await self.over(run)
 
     @override
     async def resume(self, run: str) -> None:
@@ -160,18 +155,13 @@ class OnLanggraph(Runtime):
             state = await self._graph.aget_state(self._config(run))
             if "tools" in state.next:  # a call without its result would be refused
                 self._begin(run, None, interrupt_before=["model"])
-                await self._tasks.over(run)
+                await self.over(run)
             elif not state.next:
                 await self.start(run, text)  # the run has come to its end meanwhile
                 return
             said = {"messages": [{"role": "user", "content": text}]}
             await self._graph.aupdate_state(self._config(run), said, as_node="tools")
             await self.resume(run)
-
-    @override
-    async def again(self, run: str, text: str) -> None:
-        await self.start(run, text)
-        await self._tasks.over(run)
 
     # ── durable steps ────────────────────────────────────────────────────────────────────────────
 

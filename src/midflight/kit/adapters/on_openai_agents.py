@@ -46,7 +46,6 @@ class OnOpenaiAgents(Runtime):
         )
         self._results: dict[str, Any] = {}
         self._sessions: dict[str, SQLiteSession] = {}
-        self._tasks = stage.Tasks()
         self._unread: defaultdict[str, list[str]] = defaultdict(list)
         self._turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -54,7 +53,7 @@ class OnOpenaiAgents(Runtime):
         session = self._sessions.setdefault(run, SQLiteSession(run, self.folder / "sessions.db"))
         result = Runner.run_streamed(self._agent, given, session=session)
         self._results[run] = result
-        self._tasks.begin(run, self._read(result))
+        self.begin(run, self._read(result))
 
     async def _read(self, result: Any) -> None:
         async for _ in result.stream_events():
@@ -70,13 +69,9 @@ class OnOpenaiAgents(Runtime):
         return []
 
     @override
-    async def ended(self, run: str) -> None:
-        await self._tasks.over(run)
-
-    @override
     async def pause(self, run: str) -> None:
         self._results[run].cancel(mode="after_turn")
-        await self._tasks.over(run)
+        await self.over(run)
 
     @override
     async def resume(self, run: str) -> None:
@@ -97,11 +92,6 @@ class OnOpenaiAgents(Runtime):
                 self._begin(run, said)
             else:
                 self._begin(run, state)
-
-    @override
-    async def again(self, run: str, text: str) -> None:
-        self._begin(run, text)
-        await self._tasks.over(run)
 
 
 if __name__ == "__main__":

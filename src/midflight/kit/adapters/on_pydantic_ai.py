@@ -37,12 +37,6 @@ class OnPydanticAi(Runtime):
         self._tokens: dict[str, CancellationToken] = {}
         self._history: dict[str, Any] = {}
         self._runs: dict[str, asyncio.Future[Any]] = {}
-        self._tasks = stage.Tasks()
-
-    def _begin(self, run: str, text: str) -> None:
-        self._tokens[run] = CancellationToken()
-        self._runs[run] = asyncio.get_running_loop().create_future()
-        self._tasks.begin(run, self._work(run, text))
 
     async def _work(self, run: str, text: str) -> None:
         try:
@@ -61,7 +55,9 @@ class OnPydanticAi(Runtime):
 
     @override
     async def start(self, run: str, brief: str) -> None:
-        self._begin(run, brief)
+        self._tokens[run] = CancellationToken()
+        self._runs[run] = asyncio.get_running_loop().create_future()
+        self.begin(run, self._work(run, brief))
 
     @override
     async def stop(self, run: str) -> list[str]:
@@ -69,17 +65,8 @@ class OnPydanticAi(Runtime):
         return []
 
     @override
-    async def ended(self, run: str) -> None:
-        await self._tasks.over(run)
-
-    @override
     async def send(self, run: str, text: str) -> None:
         (await self._runs[run]).enqueue(text, priority="asap")
-
-    @override
-    async def again(self, run: str, text: str) -> None:
-        self._begin(run, text)
-        await self._tasks.over(run)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ class Runtime:
 
     A verb returns when the runtime's own API says that it is so: ``stop`` when the stop is
     acknowledged, ``ended`` when the run is said to be over, ``pause`` when it is said to be paused.
+    Where a run is a plain coroutine, ``begin`` it: then ``ended`` and ``again`` are there already.
     """
 
     offers: frozenset[str] = frozenset()
@@ -39,6 +40,15 @@ class Runtime:
     def __init__(self, folder: Path, model_url: str) -> None:
         self.folder = folder
         self.model_url = model_url
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, run: str, work: Any) -> None:
+        """Let a coroutine run in a task of its own."""
+        self.tasks[run] = asyncio.get_running_loop().create_task(_quietly(run, work))
+
+    async def over(self, run: str) -> None:
+        """Wait for the end of its task."""
+        await asyncio.wait([self.tasks[run]])
 
     def opened(self) -> AbstractAsyncContextManager[None]:
         """Open what it needs, until the end of the block."""
@@ -54,7 +64,7 @@ class Runtime:
 
     async def ended(self, run: str) -> None:
         """Wait until the runtime says that the run is over."""
-        raise NotOffered
+        await self.over(run)
 
     async def pause(self, run: str) -> None:
         """Hold it, and wait until it is said to be held."""
@@ -74,7 +84,8 @@ class Runtime:
 
     async def again(self, run: str, text: str) -> None:
         """Say something in the conversation of a run that was stopped, and let it be answered."""
-        raise NotOffered
+        await self.start(run, text)
+        await self.over(run)
 
     async def asks(self, run: str) -> bool:
         """Return whether the run waits for a person's answer."""
@@ -152,25 +163,11 @@ class Commands:
         os.write(self._answers, json.dumps([number, how, said]).encode() + b"\n")
 
 
-class Tasks:
-    """One task for each run, for runtimes whose runs are plain coroutines."""
-
-    def __init__(self) -> None:
-        self.running: dict[str, asyncio.Task[None]] = {}
-
-    def begin(self, run: str, work: Any) -> None:
-        """Let it run in a task of its own."""
-        self.running[run] = asyncio.get_running_loop().create_task(self._quietly(run, work))
-
-    async def _quietly(self, run: str, work: Any) -> None:
-        try:
-            await work
-        except Exception as error:
-            sys.stderr.write(f"{run} has failed: {type(error).__name__}: {error}\n")
-
-    async def over(self, run: str) -> None:
-        """Wait for its end."""
-        await asyncio.wait([self.running[run]])
+async def _quietly(run: str, work: Any) -> None:
+    try:
+        await work
+    except Exception as error:
+        sys.stderr.write(f"{run} has failed: {type(error).__name__}: {error}\n")
 
 
 async def together(works: Iterable[Any]) -> None:

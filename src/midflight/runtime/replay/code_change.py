@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.journal.identities import KEYED
 from midflight.journal.phases import Outcome
+from midflight.journal.state import KEYED
 from midflight.runtime.host import Host
 from midflight.runtime.in_flight import OpenStep
 from midflight.runtime.questions import differences

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Raw
 
 from midflight.journal import events as e
-from midflight.journal.identities import KEYED, about_step, turn
+from midflight.journal.state import KEYED, about_step, turn
 from midflight.run import Redirected
 from midflight.runtime import values
 from midflight.runtime.replay.history import ASKED_BY_IT, History

@@ -15,11 +15,10 @@ from msgspec import Raw
 from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal import transition_table
-from midflight.journal.identities import KEYED
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Earlier, Event, Recorded
 from midflight.journal.requests import HANDED_OVER, WITHDRAWN
-from midflight.journal.state import LOST, UNTRUSTED
+from midflight.journal.state import KEYED, LOST, UNTRUSTED
 from midflight.runtime.replay.step_records import (
     ABORTED,
     Answered,

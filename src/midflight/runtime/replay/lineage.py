@@ -18,10 +18,9 @@ from msgspec.structs import replace
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.journal import events as e
 from midflight.journal.fold import advance
-from midflight.journal.identities import KEYED, turn
 from midflight.journal.phases import Outcome
 from midflight.journal.record import NULL, Actor, Earlier, Recorded
-from midflight.journal.state import Attempt, RunState
+from midflight.journal.state import KEYED, Attempt, RunState, turn
 from midflight.runtime.in_flight import OpenStep
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Begun, Record

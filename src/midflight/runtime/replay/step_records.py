@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from midflight.journal import events as e
-from midflight.journal.identities import turn
 from midflight.journal.limits import Call
 from midflight.journal.record import NULL, Actor, Blob
+from midflight.journal.state import turn
 from midflight.runtime import values
 
 ABORTED: Final = "aborted: "

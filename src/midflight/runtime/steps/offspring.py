@@ -19,9 +19,9 @@ from msgspec import Raw, Struct
 
 from midflight.errors import StepFailed
 from midflight.journal import events as e
-from midflight.journal.identities import REPEAT
 from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import NULL, Earlier
+from midflight.journal.state import REPEAT
 from midflight.runtime import values
 from midflight.runtime.children import WAS_PURGED
 from midflight.runtime.foreign import text

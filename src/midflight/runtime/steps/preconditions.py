@@ -15,9 +15,8 @@ import anyio
 
 from midflight.errors import InvalidRequest
 from midflight.journal import events as e
-from midflight.journal.identities import APPROVE
 from midflight.journal.record import NULL, Event
-from midflight.journal.state import RunState
+from midflight.journal.state import APPROVE, RunState
 from midflight.runtime import foreign, values
 from midflight.runtime.replay import cursor
 from midflight.runtime.replay.step_records import Answered

@@ -20,10 +20,9 @@ import msgspec
 from msgspec import Raw
 
 from midflight.journal import events as e
-from midflight.journal.identities import AGAIN, REPEAT
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Earlier
-from midflight.journal.state import Attempt
+from midflight.journal.state import AGAIN, REPEAT, Attempt
 from midflight.runtime import values
 from midflight.runtime.host import Host
 from midflight.runtime.questions import call_in_words, choice_of

@@ -25,10 +25,9 @@ import anyio
 from msgspec import Raw
 
 from midflight.journal import events as e
-from midflight.journal.identities import RETRY, SETTLE
 from midflight.journal.phases import Effect, Outcome, Phase
 from midflight.journal.record import NULL, Event
-from midflight.journal.state import LOST, WORKER_LOST, Attempt, RunState
+from midflight.journal.state import LOST, RETRY, SETTLE, WORKER_LOST, Attempt, RunState
 from midflight.journal.transition_table import TRANSITIONS
 from midflight.runtime import foreign, values
 from midflight.runtime.foreign import may_be_retried, retry_after, text, traceback_of

@@ -9,7 +9,7 @@ Appends of one process that meet share a commit (``postgres_writer``).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -28,11 +28,9 @@ from midflight.stores.postgres.locked_requests import (
     find_append,
     submit_locked,
 )
-from midflight.stores.postgres.postgres_audit import Chaining
 from midflight.stores.postgres.postgres_news import News
-from midflight.stores.postgres.postgres_rows import Job
 from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
-from midflight.stores.postgres.postgres_writer import Writer
+from midflight.stores.postgres.postgres_writer import Job, Writer, job_of
 from midflight.stores.protocol import Append, Committed, Submit, View, Widen, empty_state
 from midflight.stores.watch.hub import Hub
 
@@ -48,12 +46,19 @@ class Appender:
     """Writes the appends of drivers and people. Kills and purges use its ``states`` too."""
 
     def __init__(
-        self, server: Server, pool: Pool, chaining: Chaining, clock: ServerClock, hub: Hub, ids: Ids
+        self,
+        server: Server,
+        pool: Pool,
+        clock: ServerClock,
+        hub: Hub,
+        ids: Ids,
+        *,
+        audited: Callable[[], None],
     ) -> None:
         self._server = server
         self._pool = pool
         self._fetch = partial(pool.fetch, answer_s=LONG_S)
-        self._chaining = chaining
+        self._audited = audited
         self._clock = clock
         self._hub = hub
         self._recent: OrderedDict[str, None] = OrderedDict()
@@ -89,7 +94,7 @@ class Appender:
                 return None
             now = self._clock.now()
             planned = plan(decision, states, now, touched)
-            return Job(planned, states, expected, now=now, turn=turn)
+            return job_of(planned, states, expected, now=now, turn=turn)
         except BaseException:
             self.states.forget(touched)
             self.states.leave(turn)
@@ -208,7 +213,7 @@ class Appender:
             decision, note = draft(request, View(states, (), frozenset(), now))
             if decision.entries:
                 planned = plan(decision, states, now, touched, requested=True)
-                return Job(planned, states, expected, now=now, turn=turn), note
+                return job_of(planned, states, expected, now=now, turn=turn), note
         except BaseException as error:
             self.states.forget(touched)
             refused = isinstance(error, MidflightError)
@@ -241,7 +246,7 @@ class Appender:
                     work, after=partial(self.states.leave, turn), writes=True, answer_s=LONG_S
                 )
                 if request.audit is not None:
-                    self._chaining.ask()
+                    self._audited()
                 return done
             except Widen as more:
                 heads |= {journal: 0 for journal in more.journals if journal not in heads}

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Final
 
 import anyio
+from msgspec import Struct
 
 from midflight.errors import StoreBusy
 from midflight.journal.transition_table import State
@@ -23,15 +24,12 @@ STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded
 TURN_S: Final = 30.0  # one turn waits for the server at most 10 s; a few may be before us
 
 
-class Turn:
+class Turn(Struct, eq=False):
     """The right to change some journals, in the order in which it was asked for."""
 
-    __slots__ = ("journals", "ready", "waits_for")
-
-    def __init__(self, journals: frozenset[str]) -> None:
-        self.journals = journals
-        self.waits_for = 0
-        self.ready: anyio.Event | None = None
+    journals: frozenset[str]
+    waits_for: int = 0
+    ready: anyio.Event | None = None
 
 
 class States:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from midflight.errors import StoreBusy, StoreError, StoreReadOnly
 from midflight.stores.postgres.postgres_server import (
@@ -123,13 +124,10 @@ async def mind(links: Sequence[Link]) -> None:
             link.drop_if_silent(now)
 
 
-class Doubt:
+class Doubt(Struct):
     """A note for one piece of work; ``open`` once some try of it was sent and not answered."""
 
-    __slots__ = ("open",)
-
-    def __init__(self, *, open: bool = False) -> None:  # noqa: A002 - the word for it
-        self.open = open
+    open: bool = False
 
 
 async def persist(
@@ -176,28 +174,16 @@ def _given_up(error: StoreError, doubt: Doubt) -> StoreError:
     return type(error)(f"{error} Nothing was changed.")
 
 
-class _Errand:
+class _Errand(Struct, eq=False):
     """Some work, whether it writes, how long it may take, and who waits for it."""
 
-    __slots__ = ("after", "answer", "answer_s", "doubt", "given_up_at", "work", "writes")
-
-    def __init__(
-        self,
-        work: Work[Any],
-        after: Callable[[], None],
-        *,
-        writes: bool,
-        answer_s: float,
-        doubt: Doubt,
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self.work = work
-        self.after = after
-        self.writes = writes
-        self.answer_s = answer_s
-        self.doubt = doubt
-        self.answer: asyncio.Future[Any] = loop.create_future()
-        self.given_up_at = loop.time() + PATIENCE_S
+    work: Work[Any]
+    after: Callable[[], None]
+    writes: bool
+    answer_s: float
+    doubt: Doubt
+    answer: asyncio.Future[Any]
+    given_up_at: float
 
     def fail(self, error: BaseException) -> None:
         self.after()
@@ -235,7 +221,16 @@ class Pool:
         doubt: Doubt | None = None,
     ) -> T:
         """Have ``work`` done. ``after`` is called when it is over, whether or not we still wait."""
-        errand = _Errand(work, after, writes=writes, answer_s=answer_s, doubt=doubt or Doubt())
+        loop = asyncio.get_running_loop()
+        errand = _Errand(
+            work,
+            after,
+            writes,
+            answer_s,
+            doubt or Doubt(),
+            loop.create_future(),
+            loop.time() + PATIENCE_S,
+        )
         if self._closed:
             errand.fail(self._server.closed())
         elif pressing:
@@ -287,7 +282,8 @@ class Pool:
     async def _run(self, link: Link, errand: _Errand) -> None:
         if errand.answer.done() or errand.given_up_at < anyio.current_time():
             late = f"{self._server.where}: all connections of this process were busy"
-            errand.fail(_given_up(StoreBusy(f"{late} for {PATIENCE_S:g} s."), errand.doubt))
+            busy = StoreBusy(f"{late} for {PATIENCE_S:g} s: try again.")
+            errand.fail(_given_up(busy, errand.doubt))
             return
         try:
             result = await persist(

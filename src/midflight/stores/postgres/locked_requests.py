@@ -30,8 +30,8 @@ from midflight.stores.commit import (
     stand_in,
 )
 from midflight.stores.postgres.kept_states import States, Turn
-from midflight.stores.postgres.postgres_rows import Job, append_locked, row_of
 from midflight.stores.postgres.postgres_server import SQL, Connection, Taken
+from midflight.stores.postgres.postgres_writer import append_locked, job_of, row_of
 from midflight.stores.protocol import PAGE, Append, Committed, Killing, Submit, View, empty_state
 
 SOON_FOLDED: Final = 200  # events: a round trip, and half a millisecond
@@ -109,7 +109,7 @@ class Locked:
         await catch_up(connection.fetch, behind)
         for state in behind:
             if state.head != heads[state.journal]:
-                raise CorruptEntry(state.journal, state.head + 1, "it is missing")
+                raise CorruptEntry(state.journal, state.head + 1, "the entry is missing")
             if state.journal in self._turn.journals:
                 self._states.put(state)
 
@@ -142,7 +142,7 @@ class Locked:
         """Check, fold and write, in the transaction that holds the locks."""
         expected = {entry.journal: entry.expected for entry in decision.entries}
         planned = plan(decision, self.folded, now, self._touched, requested=True)
-        job = Job(planned, self.folded, expected, now=now, turn=self._turn)
+        job = job_of(planned, self.folded, expected, now=now, turn=self._turn)
         try:
             done = of_request(audit, job.records) if audit is not None else None
             audited = (done.id, body_of(done, now).decode()) if done is not None else None

@@ -20,8 +20,8 @@ from midflight.errors import (
 )
 from midflight.inputs import Clock
 from midflight.stores.address import named, unreadable
-from midflight.stores.queries import named as statements
-from midflight.stores.queries import script
+from midflight.stores.codec import named as statements
+from midflight.stores.codec import script
 
 try:
     import asyncpg
@@ -112,7 +112,8 @@ class Server:
     def __init__(self, dsn: str, schema: str) -> None:
         if not SCHEMA_NAME.fullmatch(schema):
             raise InvalidRequest(
-                f"{schema!r} cannot be the store's schema: use small letters, digits and _."
+                f"{schema!r} cannot be the store's schema: use up to 48 small letters, digits and "
+                "_, with no digit in front. Nothing was opened."
             )
         self._dsn = dsn
         self._schema = schema
@@ -164,7 +165,8 @@ class Server:
         except POOLED as error:
             raise StoreUnavailable(f"{self.explain(error)} Nothing was changed.") from error
         except ERRORS as error:
-            raise self.explain(error) from error
+            told = self.explain(error)
+            raise type(told)(f"{told} The store was not opened.") from error
         except ValueError:  # a port that is no number, and perhaps half of a password
             raise unreadable() from None
 
@@ -176,7 +178,10 @@ class Server:
                     return await self.connect(answer_s=PATIENCE_S)
                 except asyncpg.CannotConnectNowError:
                     await anyio.sleep(0.1)
-        raise StoreUnavailable(f"{self.where} has been starting for {PATIENCE_S:g} s; try again.")
+        raise StoreUnavailable(
+            f"{self.where} has been starting for {PATIENCE_S:g} s: try again when it runs. The "
+            "store was not opened."
+        )
 
     async def _refuse_if_shared(self, connection: Connection) -> None:
         """Refuse a pooler that gives us another process of the server for every transaction.
@@ -245,13 +250,15 @@ class Server:
 
     def closed(self) -> StoreError:
         """Return the error for a caller that comes after the store was closed."""
-        return StoreUnavailable(f"{self.where}: the store is closed. Nothing was changed.")
+        return StoreUnavailable(
+            f"{self.where}: the store is closed: open it again. Nothing was changed."
+        )
 
     def cut_short(self) -> StoreError:
         """Return the error for a caller that was waiting when the store was closed."""
         return StoreUnavailable(
-            f"{self.where}: the store was closed before it answered, so it is not known whether "
-            "anything was changed; the same append id may be repeated safely."
+            f"{self.where}: the store was closed before the server answered, so it is not known "
+            "whether anything was changed; the same append id may be repeated safely."
         ).leaving_it_open()
 
     def explain(self, error: BaseException) -> StoreError:
@@ -267,7 +274,7 @@ class Server:
             (
                 asyncpg.ClientConfigurationError,
                 StoreUnavailable,
-                "has an address with an option that cannot be used",
+                "has an address with an option that cannot be used: correct it, or leave it out",
             ),
             (
                 asyncpg.InvalidAuthorizationSpecificationError,
@@ -287,7 +294,8 @@ class Server:
             (
                 (asyncpg.ReadOnlySQLTransactionError, asyncpg.TargetServerAttributeNotMatched),
                 StoreReadOnly,
-                "may be read and not written: it is a replica, or its administrator made it so",
+                "may be read and not written: it is a replica, or its administrator made it so; "
+                "connect to the primary, or try again when it is one",
             ),
             (asyncpg.DiskFullError, StoreFull, "has no space left on its disk: free some"),
             (
@@ -310,7 +318,7 @@ class Server:
         ):
             if isinstance(error, kinds):
                 return raised(f"{self.where} {advice} ({_brief(error)}).")
-        return StoreError(f"{self.where} did not accept it ({_brief(error)}).")
+        return StoreError(f"{self.where} refused it: see the server's log ({_brief(error)}).")
 
 
 def _brief(error: BaseException) -> str:

@@ -6,7 +6,7 @@ How an append comes to the disk is in ``appender``; everything else that a store
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, Self
 
@@ -15,23 +15,22 @@ import msgspec
 
 from midflight.audit.audit_record import Deed, deed
 from midflight.audit.chain import Head, Link
-from midflight.errors import CorruptEntry, JournalNotFound
+from midflight.errors import JournalNotFound, StoreError, StoreReadOnly
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.journal.events import Killed
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator
 from midflight.journal.transition_table import State
-from midflight.stores.codec import decode
+from midflight.stores.codec import blob_missing, decode
 from midflight.stores.commit import of_purge, of_release
 from midflight.stores.lookup import folded
 from midflight.stores.postgres.appender import Appender
 from midflight.stores.postgres.kept_states import Turn
 from midflight.stores.postgres.links import Doubt, Pool, mind
 from midflight.stores.postgres.locked_requests import insert_audit, kill_locked
-from midflight.stores.postgres.postgres_audit import Chaining
 from midflight.stores.postgres.postgres_lease import TTL_S, RowLease, hold
-from midflight.stores.postgres.postgres_rows import row_of
 from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
+from midflight.stores.postgres.postgres_writer import row_of
 from midflight.stores.protocol import (
     PAGE,
     Append,
@@ -51,6 +50,9 @@ KILL_TURN_S: Final = 2.0
 KILL_S: Final = 30.0  # for tens of thousands of live runs in one transaction
 PURGE_S: Final = 600.0
 CLOSE_S: Final = 5.0
+CHAINED_MAX: Final = 500  # records of the audit that are chained in one transaction
+CHAIN_PAUSE_S: Final = 0.05  # records of so long are chained together
+CHAIN_AGAIN_S: Final = 5.0  # after which a server is asked again that did not do it
 SEARCH_S: Final = 10.0  # no index finds words: a search may have to look at every row
 
 
@@ -69,7 +71,9 @@ class PostgresStore:
         hub = Hub(self.read)
         self.watch, self.watch_live, self.movements = hub.watch, hub.watch_live, hub.watch_all
         self.voices = hub.voices
-        self._appender = Appender(server, self._pool, self._chaining, self._clock, hub, ids)
+        self._appender = Appender(
+            server, self._pool, self._clock, hub, ids, audited=self._chaining.ask
+        )
         self._links = (*self._pool.links, *self._appender.writer.links)
 
     @classmethod
@@ -168,7 +172,7 @@ class PostgresStore:
         """See ``Store.blob``."""
         found = await self._pool.fetch(SQL["blob"], digest, answer_s=LONG_S)
         if not found:
-            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+            raise blob_missing(digest)
         return bytes(found[0]["body"])
 
     async def now(self) -> float:
@@ -287,3 +291,62 @@ class PostgresStore:
     def wanting(self) -> Movements:
         """See ``Store.wanting``. Here nobody is told."""
         return no_movements()
+
+
+class Chaining:
+    """Has records of the audit chained, in a task of the store and before anybody reads them.
+
+    A record is written with the change that it tells of, and chained later.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._asked = anyio.Event()
+
+    def ask(self) -> None:
+        """Have what was written chained soon."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Chain whenever somebody asks; also at the start, what others have left."""
+        while True:
+            try:
+                await self.chain()
+            except StoreReadOnly:
+                pass  # a replica: the primary does it
+            except StoreError:
+                self._asked.set()
+                await anyio.sleep(CHAIN_AGAIN_S)
+            await anyio.sleep(CHAIN_PAUSE_S)
+            await self._asked.wait()
+
+    async def chain(self) -> None:
+        """Chain all that was written before this call."""
+        self._asked = anyio.Event()
+        while await self._chain_some() == CHAINED_MAX:
+            pass
+
+    async def _chain_some(self) -> int:
+        return int(
+            await self._pool.do(
+                lambda c: c.fetchval(SQL["chain_audit"], CHAINED_MAX), writes=True, answer_s=LONG_S
+            )
+        )
+
+    async def page(self, after: int, limit: int) -> list[Link]:
+        """Read some records."""
+        await self._chain_if_possible()
+        rows = await self._pool.do(
+            lambda c: c.fetch(SQL["audit_page"], after, limit), answer_s=LONG_S
+        )
+        return [Link(*row) for row in rows]
+
+    async def head(self) -> Head:
+        """Return where the audit ends."""
+        await self._chain_if_possible()
+        found = await self._pool.do(lambda c: c.fetchrow(SQL["audit_head"]))
+        return Head(*found) if found is not None else Head()
+
+    async def _chain_if_possible(self) -> None:
+        with suppress(StoreReadOnly):  # a replica shows what the primary has chained
+            await self.chain()

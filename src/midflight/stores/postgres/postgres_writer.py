@@ -10,32 +10,176 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import anyio
+import msgspec
+from msgspec import Struct
 
 from midflight.errors import StoreError, StoreUnavailable
-from midflight.stores.postgres.kept_states import States
+from midflight.journal.record import Recorded
+from midflight.journal.transition_table import State
+from midflight.stores.commit import Planned, summary
+from midflight.stores.postgres.kept_states import States, Turn
 from midflight.stores.postgres.links import Doubt, Link, persist
-from midflight.stores.postgres.postgres_rows import Job, append_batch, append_one
 from midflight.stores.postgres.postgres_server import (
     ANSWER_S,
     COLLIDED,
     GONE,
     LONG_S,
     PATIENCE_S,
+    SQL,
     Connection,
     Server,
     ServerClock,
     ServerError,
     Taken,
 )
+from midflight.stores.protocol import Row
 
 BATCH_JOBS: Final = 256  # a batch holds its locks until all of it is written: about 10 ms
 BATCH_BYTES: Final = 4 * 1024 * 1024
 BYTES_A_S: Final = 1024 * 1024  # the least that a slow line carries
 GATHER_TURNS: Final = 6  # of the event loop: from the answer to a step to the record of the next
+NUL: Final = "\ufdd0"  # for \0, which Postgres refuses; Unicode keeps it for such inner uses
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+# ── an append as the server takes it ─────────────────────────────────────────────────────────────
+
+
+class Job(Struct, eq=False):
+    """One append, ready to be written: rows, and the heads they were decided on."""
+
+    planned: Planned
+    rows: list[Row]  # of the read model
+    expected: Mapping[str, int]
+    sent_at: float
+    turn: Turn
+    records: tuple[Recorded, ...]
+    settled: bool = False
+    written: bool = False
+    in_doubt: bool = False
+    error: StoreError | None = None
+    waiter: asyncio.Future[None] | None = None
+    given_up_at: float = float("inf")
+
+    @property
+    def append_id(self) -> str:
+        """The id of the append."""
+        return self.planned.append_id
+
+    @property
+    def plain(self) -> bool:
+        """True for one event in one journal that exists, which is what drivers write most."""
+        events, blobs = self.planned.events, self.planned.blobs
+        return len(events) == len(self.expected) == 1 and not blobs and events[0][1] > 1
+
+
+def job_of(
+    planned: Planned,
+    states: Mapping[str, State],
+    expected: Mapping[str, int],
+    *,
+    now: float,
+    turn: Turn,
+) -> Job:
+    """Make a job of what was planned on these states."""
+    rows = [_row(states[journal]) for journal in planned.journals]
+    return Job(planned, rows, expected, now, turn, tuple(planned.records))
+
+
+def _row(state: State) -> Row:
+    row = summary(state)
+    if "\0" in row.title:
+        row = msgspec.structs.replace(row, title=row.title.replace("\0", NUL))
+    return row
+
+
+def row_of(stored: Iterable[Any]) -> Row:
+    """The read model as it was before it was stored."""
+    row = Row(*stored)
+    if NUL in row.title:
+        row = msgspec.structs.replace(row, title=row.title.replace(NUL, "\0"))
+    return row
+
+
+async def append_one(connection: Connection, job: Job) -> tuple[float, bool]:
+    """Write a plain job: the server's time, and whether it was written."""
+    ((journal, expected),) = job.expected.items()
+    row = job.rows[0]
+    at = await connection.fetchval(
+        SQL["append_one"],
+        journal,
+        expected,
+        row.head,
+        row.title,
+        row.phase,
+        row.driver,
+        row.epoch,
+        row.wants_driver,
+        row.open_questions,
+        row.due_at,
+        row.updated_at,
+        row.steps,
+        row.tokens,
+        row.usd,
+        job.sent_at,
+        *job.planned.events[0][2:],
+    )
+    return (0.0, False) if at is None else (at, True)
+
+
+async def append_batch(connection: Connection, jobs: Collection[Job]) -> tuple[float, set[int]]:
+    """Write some jobs: the server's time, and the numbers (from 1) of those that failed."""
+    ids = [job.append_id if job.planned.requested else None for job in jobs]
+    return await _append_batch(connection, jobs, ids, min(job.sent_at for job in jobs))
+
+
+async def append_locked(
+    connection: Connection, job: Job, audited: tuple[str, str] | None = None
+) -> bool:
+    """Write a job in a transaction that has its heads locked and knows that its id is new.
+
+    ``audited`` is the record of the audit that goes with it, and its id.
+    """
+    _, failed = await _append_batch(connection, [job], [None], None, audited)
+    return not failed
+
+
+async def _append_batch(
+    connection: Connection,
+    jobs: Collection[Job],
+    request_ids: list[str | None],
+    sent_at: float | None,
+    audited: tuple[str, str] | None = None,
+) -> tuple[float, set[int]]:
+    wanted = [
+        (number, journal, expected)
+        for number, job in enumerate(jobs, 1)
+        for journal, expected in job.expected.items()
+    ]
+    answer = await connection.fetchrow(
+        SQL["append_audited" if audited else "append_batch"],
+        sent_at,
+        request_ids,
+        *_columns(wanted, 3),
+        _encoder.encode([row for job in jobs for row in job.rows]).decode(),
+        *_columns([event for job in jobs for event in job.planned.events], 9),
+        *_columns([blob for job in jobs for blob in job.planned.blobs], 3),
+        *(audited or ()),
+    )
+    assert answer is not None
+    return answer["at"], set(answer["failed"])
+
+
+def _columns(rows: list[tuple[Any, ...]], width: int) -> Iterable[Sequence[Any]]:
+    return zip(*rows, strict=True) if rows else ((),) * width
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
 _WHOLE: Final = (*GONE, *COLLIDED)
 """Errors after which a batch is sent again as it is; for any other one of its jobs is to blame."""
@@ -43,7 +187,7 @@ _WHOLE: Final = (*GONE, *COLLIDED)
 
 def _answer_s(batch: Collection[Job]) -> float:
     """Return the seconds a batch may take: it waits for its locks one by one, and sends bytes."""
-    size = sum(job.size for job in batch)
+    size = sum(job.planned.size for job in batch)
     return (ANSWER_S if len(batch) == 1 else LONG_S) + size / BYTES_A_S
 
 
@@ -146,11 +290,11 @@ class Writer:
         while self._queue and len(batch) < BATCH_JOBS and size < BATCH_BYTES:
             job = self._queue.popleft()
             if job.given_up_at < now:
-                late = f"{self._server.where} did not answer for {PATIENCE_S:g} s"
+                late = f"{self._server.where} did not answer for {PATIENCE_S:g} s: try again"
                 self._settle(job, error=StoreUnavailable(f"{late}. Nothing was changed."))
                 continue
             batch.append(job)
-            size += job.size
+            size += job.planned.size
         return batch
 
     async def _write(self, link: Link, batch: list[Job]) -> None:

@@ -1,6 +1,7 @@
-"""The open files of one SQLite store: its database for reading and writing, and what lies beside.
+"""The open files of one SQLite store, and the thread that reads its database.
 
-They are opened in a thread: that may wait for other processes.
+The same thread opens them, which may have to wait for other processes. The connection that reads
+holds no statement open across an await.
 """
 
 from __future__ import annotations
@@ -8,19 +9,35 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 
-from midflight.errors import StoreUnavailable
+from midflight.errors import CorruptEntry, StoreUnavailable
 from midflight.inputs import Ids
+from midflight.journal.transition_table import State
+from midflight.stores.protocol import closed
 from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, Turnstile, turnstile_of_files
-from midflight.stores.sqlite.nudges import Letters
-from midflight.stores.sqlite.sqlite_file import FAULTS, connect, create, prepare, translate
+from midflight.stores.sqlite.sqlite_file import (
+    FAULTS,
+    connect,
+    create,
+    is_damage,
+    prepare,
+    translate,
+)
 from midflight.stores.sqlite.sqlite_hold import Hold
 from midflight.stores.sqlite.sqlite_lease import ByteLeases, FolderLeases, Leases
+from midflight.stores.sqlite.sqlite_news import Letters
+from midflight.stores.sqlite.transaction import SQL, fold_page
+
+T = TypeVar("T")
+About = TypeVarTuple("About")
 
 
 class OpenFiles:
@@ -54,7 +71,8 @@ class OpenFiles:
             )
         if path.is_dir():
             raise StoreUnavailable(
-                f"{path} is a folder: name a file in it, as {path / 'midflight.db'}."
+                f"{path} is a folder: name a file in it, such as {path / 'midflight.db'}. Nothing "
+                "was changed."
             )
         create(path)
         beside = path.with_name(path.name + ".d")
@@ -144,4 +162,65 @@ def resolved(path: str | Path) -> Path:
     try:
         return Path(path).resolve()
     except (OSError, RuntimeError) as error:  # links that lead in a circle
-        raise StoreUnavailable(f"the path {path} cannot be resolved to a file: {error}.") from error
+        raise StoreUnavailable(
+            f"the path {path} does not lead to a file ({error}): correct it. Nothing was changed."
+        ) from error
+
+
+def _select(db: sqlite3.Cursor, name: str, arguments: Any) -> list[Any]:
+    return db.execute(SQL[name], arguments).fetchall()
+
+
+class SqliteReader:
+    """Reads in a thread of its own, on a cursor that is for nothing else."""
+
+    def __init__(self, files: OpenFiles, thread: ThreadPoolExecutor) -> None:
+        self._path = files.path
+        self._hold = files.hold
+        self._db = files.reading
+        self._thread = thread
+        self._closed = False
+
+    async def fold_on(self, state: State) -> None:
+        """Fold the rest of a journal, a page at a time."""
+        while await self.in_reader(partial(fold_page, self._db, state)):
+            pass
+
+    def select(self, name: str, arguments: Any) -> Awaitable[list[Any]]:
+        """Read the rows that a statement finds."""
+        return self.look(_select, name, arguments)
+
+    def look(self, work: Callable[[sqlite3.Cursor, *About], T], *about: *About) -> Awaitable[T]:
+        """Read in the reader's thread, and once more if what was read is damaged.
+
+        A program in this process that opens and closes the store's files takes SQLite's locks away.
+        A read that is under way then may find its part of the log overwritten; the next does not.
+        """
+
+        def looking() -> T:
+            self._hold.look_before()
+            try:
+                return work(self._db, *about)
+            except (CorruptEntry, sqlite3.DatabaseError) as error:
+                if isinstance(error, CorruptEntry) or is_damage(error):
+                    return work(self._db, *about)
+                raise
+
+        return self.in_reader(looking)
+
+    def check_open(self) -> None:
+        """Raise if the store was closed."""
+        if self._closed:
+            raise closed()
+
+    def close(self) -> None:
+        """Refuse to read anything more."""
+        self._closed = True
+
+    async def in_reader(self, work: Callable[[], T]) -> T:
+        """Do something in the reader's thread, without a look at the file first."""
+        self.check_open()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except FAULTS as error:
+            raise translate(self._path, error) from error

@@ -21,7 +21,7 @@ from midflight.errors import (
     StoreUnavailable,
     StoreVersion,
 )
-from midflight.stores.queries import script
+from midflight.stores.codec import script
 from midflight.stores.sqlite.locks import Turnstile
 
 MIGRATIONS: Final = (script("sqlite/sql/sqlite_001.sql"), script("sqlite/sql/sqlite_002.sql"))
@@ -162,13 +162,16 @@ def explain(path: Path, error: sqlite3.Error, changed: str = "Nothing was append
     kind, advice = {
         sqlite3.SQLITE_FULL: (StoreFull, "the disk is full: free some space and try again"),
         sqlite3.SQLITE_READONLY: (StoreReadOnly, "it may be read and not written: mend its rights"),
-        sqlite3.SQLITE_BUSY: (StoreBusy, "another program has locked it for too long: end it"),
-        sqlite3.SQLITE_LOCKED: (StoreBusy, "another program has locked it: end it"),
-        sqlite3.SQLITE_NOTADB: (StoreUnavailable, "it is not an SQLite database"),
+        sqlite3.SQLITE_BUSY: (
+            StoreBusy,
+            "another program has locked it for too long: end that one",
+        ),
+        sqlite3.SQLITE_LOCKED: (StoreBusy, "another program has locked it: end that one"),
+        sqlite3.SQLITE_NOTADB: (StoreUnavailable, "it is not an SQLite database: name another"),
         sqlite3.SQLITE_CORRUPT: (StoreError, "its pages are damaged: restore a backup"),
         sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "it cannot be opened: check folder and rights"),
-        sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk did not obey: check it and try again"),
-    }.get(code, (StoreError, "SQLite did not accept it"))
+        sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk has failed: check it and try again"),
+    }.get(code, (StoreError, "SQLite refused it, for a reason that is not known here"))
     return kind(f"{path}: {advice} ({error}). {changed}")
 
 
@@ -181,7 +184,10 @@ def translate(path: Path, error: Exception) -> StoreError:
             f"{path} may not be written by this user ({error.strerror}): mend the "
             "rights of the file and its folder, or choose another. Nothing was changed."
         )
-    return StoreUnavailable(f"{path} cannot be used: {error}.")
+    return StoreUnavailable(
+        f"{path} cannot be used ({error}): check the file, its folder and the disk. Nothing was "
+        "changed."
+    )
 
 
 FAULTS: Final = (sqlite3.Error, OSError)

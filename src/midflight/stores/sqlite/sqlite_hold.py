@@ -31,8 +31,7 @@ from typing import Final, NoReturn
 
 from midflight.errors import StoreBusy, StoreError, StoreReplaced, StoreUnavailable
 from midflight.store_files import Ident, ident
-from midflight.stores.sqlite.descriptors import share
-from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, ByteLock, Turnstile
+from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, ByteLock, Turnstile, share
 from midflight.stores.sqlite.sqlite_file import UNKNOWN, explain, is_disk_error, shown_mark
 
 SHARED: Final = (0x4000_0002, 510)  # SQLite: locked by connections that have the database open
@@ -54,7 +53,10 @@ WHAT_NOW: Final = (
     "Nothing is acknowledged and nothing is begun here any more. Stop every process on this store, "
     "put the right file in its place, and start again"
 )
-STOPPED: Final = "another program stopped while it was writing the index of the log: end it"
+STOPPED: Final = (
+    "another program has stopped while it was writing the index of the store's log (-shm): end "
+    "that program, and try again"
+)
 
 
 class Hold:
@@ -129,8 +131,8 @@ class Hold:
         lock = ByteLock(self._fd, OPENING)
         if not _in_time(lambda: lock.take(wait=False), wait_s):
             raise StoreBusy(
-                f"another process has been opening {self._path} for more than {wait_s:g} s; end it "
-                "or try again. Nothing was changed."
+                f"another process has been opening {self._path} for more than {wait_s:g} s: end "
+                "that process, or try again. Nothing was changed."
             )
         try:
             if not _in_time(self._has_one_log, DYING_S):
@@ -176,8 +178,8 @@ class Hold:
         guard = ByteLock(fd, *what, shared=True)
         if not _in_time(lambda: guard.take(wait=False), wait_s):
             raise StoreBusy(
-                f"{self._path}: another program has locked it for more than {wait_s:g} s: end it "
-                "or try again. Nothing was changed."
+                f"{self._path}: another program has locked it for more than {wait_s:g} s: end "
+                "that program, or try again. Nothing was changed."
             )
         self._guards.append(guard)
 
@@ -208,7 +210,8 @@ class Hold:
                 self._look_at_path()
             except OSError as error:
                 raise StoreUnavailable(
-                    f"{self._path} cannot be looked at: {error.strerror}. Nothing was appended."
+                    f"{self._path} cannot be looked at ({error.strerror}): check its folder and "
+                    "the disk, and try again. Nothing was appended."
                 ) from error
 
     def look_after(self) -> None:
@@ -224,7 +227,8 @@ class Hold:
             raise
         except OSError as error:
             raise StoreUnavailable(
-                f"{self._path} cannot be looked at: {error.strerror}. {UNKNOWN}"
+                f"{self._path} cannot be looked at ({error.strerror}): check its folder and the "
+                f"disk. {UNKNOWN}"
             ).leaving_it_open() from error
         raise StoreBusy(f"{self._path}: {STOPPED}. {UNKNOWN}").leaving_it_open()
 

@@ -22,8 +22,7 @@ from typing import Final, Protocol
 
 from midflight.journal.facts import check_driver_name, is_driver_name
 from midflight.stores.protocol import name_taken
-from midflight.stores.sqlite.descriptors import close, open_alone
-from midflight.stores.sqlite.locks import ByteLock
+from midflight.stores.sqlite.locks import ByteLock, close, open_alone
 from midflight.stores.sqlite.sqlite_hold import Hold
 
 FIRST: Final = 1 << 62  # the byte where the drivers' begin

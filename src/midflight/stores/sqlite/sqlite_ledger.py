@@ -1,4 +1,4 @@
-"""The jobs of a write transaction beside appending: requests, kills, purges, the audit.
+"""The operator's jobs of a write transaction: kills, releases, purges.
 
 Each function is a job of the writer: it gets the transaction, and its outcome counts only once the
 transaction is committed.
@@ -6,61 +6,24 @@ transaction is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 import msgspec
 
 from midflight.audit.audit_record import Deed
 from midflight.errors import CorruptEntry
 from midflight.journal.events import Killed
 from midflight.journal.record import Actor
-from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
 from midflight.stores.commit import (
-    draft_widening,
     kill_entries,
     killing,
     not_needed,
     of_kill,
     of_purge,
     of_release,
-    of_request,
     stand_in,
 )
-from midflight.stores.protocol import Append, Committed, Killing, Purged, Submit, View
-from midflight.stores.sqlite.transaction import SQL, Folded, Transaction, row_of
-
-LeaseGone = Callable[[str], bool]
-
-
-def submit(tx: Transaction, request: Submit, folded: Folded, lease_gone: LeaseGone) -> Committed:
-    """See ``Store.submit``; for ``folded`` see ``Transaction.append``."""
-    tx.adopt(folded)
-    if request.id in tx.staged:
-        tx.flush()
-    if begins := tx.db.execute(SQL["find_request"], (request.id,)).fetchall():
-        return Committed(tx.records(begins), repeated=True)
-
-    def view_of(journals: Iterable[str]) -> View:
-        if folded is not None:
-            tx.check_soon_folded(journals)
-        return View(
-            {journal: tx.state(journal) for journal in journals},
-            tuple(s for s in switches(tx) if s.scope in request.scopes),
-            frozenset(driver for driver in request.leases if lease_gone(driver)),
-            tx.now,
-        )
-
-    decision, note, view = draft_widening(request, view_of)
-    records = tx.stage(decision, view.states, requested=True)
-    if records and request.audit is not None:
-        tx.stage_audit(of_request(request.audit, records))
-    return Committed(records, note)
-
-
-def switches(tx: Transaction) -> list[Switch]:
-    """Return the switches that are on."""
-    return [Switch(*row) for row in tx.db.execute(SQL["switches"])]
+from midflight.stores.protocol import Append, Killing, Purged
+from midflight.stores.sqlite.transaction import SQL, Transaction, row_of
 
 
 def kill(tx: Transaction, scope: str, who: Actor, reason: str, deed: Deed) -> Killing:
@@ -89,7 +52,7 @@ def _kill(tx: Transaction, scope: str, who: Actor, reason: str, append_id: str) 
     records = tx.stage(Append(append_id, entries), states)
     tx.flush()
     tx.forget_stand_ins()
-    (switch,) = (s for s in switches(tx) if s.scope == scope)
+    (switch,) = (s for s in tx.switches() if s.scope == scope)
     return killing(switch, records)
 
 

@@ -2,7 +2,7 @@
 
 Any number of processes may read, watch and send requests; one of them drives. Writes go through a
 writer thread with group commit (``sqlite_writer``), reads through a reader thread
-(``sqlite_reader``). ``open_files`` are what both work on.
+(``open_files``).
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import msgspec
 
 from midflight.audit.audit_record import Deed, deed
 from midflight.audit.chain import Head, Link
-from midflight.errors import CorruptEntry, JournalNotFound, StoreError, StoreReplaced
+from midflight.errors import JournalNotFound, StoreError, StoreReplaced
 from midflight.inputs import Clock, Ids, new_id, steady, wall_clock
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
+from midflight.stores.codec import blob_missing
 from midflight.stores.lookup import folded
 from midflight.stores.protocol import (
     PAGE,
@@ -38,13 +39,11 @@ from midflight.stores.protocol import (
     Row,
     Submit,
 )
-from midflight.stores.sqlite.open_files import OpenFiles, open_files, resolved
-from midflight.stores.sqlite.sqlite_file import explain
+from midflight.stores.sqlite.open_files import OpenFiles, SqliteReader, open_files, resolved
 from midflight.stores.sqlite.sqlite_lease import FileLease
-from midflight.stores.sqlite.sqlite_ledger import kill, purge, release, submit
+from midflight.stores.sqlite.sqlite_ledger import kill, purge, release
 from midflight.stores.sqlite.sqlite_news import News
-from midflight.stores.sqlite.sqlite_reader import SqliteReader
-from midflight.stores.sqlite.sqlite_writer import Job, Writer
+from midflight.stores.sqlite.sqlite_writer import Writer
 from midflight.stores.sqlite.transaction import (
     Folded,
     Transaction,
@@ -90,13 +89,13 @@ class SqliteStore:
         self._hub = hub = Hub(self.read, self._watched.set)
         self.watch, self.watch_live, self.movements = hub.watch, hub.watch_live, hub.watch_all
         self.voices = hub.voices
-        self._news = News(files, self._reader, hub)
+        self._news = News(files.path, files.letters.nudges, files.pulse, self._reader, hub)
         self._writer = Writer(
             Transaction(files.writing, clock, files.hold),
             files.turnstile,
-            explain=lambda error: explain(files.path, error),
+            files.path,
             announce=files.letters.announce,
-            deliver=self._deliver,
+            deliver=hub.deliver,
             wait_max_s=files.wait_max_s,
             busy_s=files.busy_s,
         )
@@ -169,7 +168,7 @@ class SqliteStore:
 
     async def submit(self, request: Submit) -> Committed:
         """See ``Store.submit``."""
-        work = partial(submit, lease_gone=self._files.leases.gone)
+        work = partial(Transaction.submit, lease_gone=self._files.leases.gone)
         try:
             return await self._writer.do(work, request, NOTHING_FOLDED)
         except Unfolded as found:
@@ -212,16 +211,6 @@ class SqliteStore:
         """See ``Store.audit``."""
         await self._writer.do(Transaction.stage_audit, *deeds)
 
-    def _deliver(self, job: Job) -> None:
-        """Tell the watchers here before the caller: an acknowledged stop has been heard."""
-        done = job.result
-        if isinstance(done, Committed) and not done.repeated:
-            self._hub.publish(done.records)
-        elif isinstance(done, Committed):  # the first time may have been left open
-            self._hub.moved({r.journal: r.position for r in done.records})
-        elif isinstance(done, Killing):
-            self._hub.moved(dict.fromkeys([*done.killed, *done.revoked]))
-
     # ── leases, the clock, watchers ──────────────────────────────────────────────────────────
 
     @asynccontextmanager
@@ -243,7 +232,7 @@ class SqliteStore:
 
     def wanting(self) -> Movements:
         """See ``Store.wanting``."""
-        return Movements(self._files.letters.bell.hear, self._files.letters.bell.hear_no_more)
+        return Movements(self._files.letters.hear, self._files.letters.hear_no_more)
 
     async def _listen(self) -> None:
         await self._watched.wait()
@@ -327,7 +316,7 @@ class SqliteStore:
         """See ``Store.blob``."""
         found = await self._reader.select("read_blob", (digest,))
         if not found:
-            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+            raise blob_missing(digest)
         return bytes(found[0][0])
 
     async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:

@@ -20,15 +20,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
-from midflight.errors import MidflightError, StoreBusy, StoreError, StoreUnavailable
+from midflight.errors import StoreBusy, StoreError, StoreUnavailable
 from midflight.stores.protocol import closed
 from midflight.stores.sqlite.locks import Turnstile
-from midflight.stores.sqlite.sqlite_file import UNKNOWN
+from midflight.stores.sqlite.sqlite_file import UNKNOWN, explain
 from midflight.stores.sqlite.transaction import Transaction
 
 SLOW_S: Final = 0.005  # a commit on the loop that takes longer was one too many
@@ -101,16 +102,16 @@ class Writer:
         self,
         transaction: Transaction,
         turnstile: Turnstile,
+        path: Path,
         *,
-        explain: Callable[[sqlite3.Error], MidflightError],
         announce: Callable[[list[Job]], None],
-        deliver: Callable[[Job], None],
+        deliver: Callable[[object], None],
         wait_max_s: float,
         busy_s: float,
     ) -> None:
         self._transaction = transaction
         self._turnstile = turnstile
-        self._explain = explain
+        self._path = path
         self._announce = announce
         self._deliver = deliver
         self._wait_max_s = wait_max_s
@@ -193,7 +194,7 @@ class Writer:
                 return False  # the thread has the patience that a busy file needs
             job.taken = True
             self._hand_back([job])
-            self._announce([job] if job.error is None else [])
+            self._announce([job])
             return True
         finally:
             self._desk.release()
@@ -226,8 +227,8 @@ class Writer:
                 job.taken = True
         for job in given_up:
             job.error = StoreBusy(
-                f"another process has kept the store busy for more than {self._wait_max_s:g} s; "
-                "end it or try again. Nothing was appended."
+                f"{self._path}: another process has kept the store busy for more than "
+                f"{self._wait_max_s:g} s: end that process, or try again. Nothing was appended."
             )
         self._hand_back(given_up)
 
@@ -249,7 +250,7 @@ class Writer:
             left = list(self._waiting.values())
             for job in left:
                 told = UNKNOWN if job.taken else "Nothing was appended."
-                cut_off = StoreUnavailable(f"the store was closed. {told}")
+                cut_off = StoreUnavailable(f"{self._path} was closed before this was done. {told}")
                 job.error = cut_off.leaving_it_open() if job.taken else cut_off
                 job.taken = True
         self._hand_back(left)
@@ -259,20 +260,24 @@ class Writer:
         while not last and (jobs := self._queue.get()) is not None:
             with self._desk:
                 last, batch = self._write(jobs)
-                self._announce([job for job in batch if job.error is None])
+                self._announce(batch)
             del jobs, batch  # or the callers of the last batch are kept until the next one
 
     def _write(self, first: list[Job]) -> tuple[bool, list[Job]]:
         try:
-            with self._turnstile.passed():
+            self._turnstile.enter(wait=True)
+            try:
                 last, batch = self._take(first)
                 self._commit(batch)
                 self._back_to_loop(batch)  # first of all: somebody waits for it
+            finally:
+                self._turnstile.leave()
         except OSError as error:
             last, batch = self._take(first)
             for job in batch:
                 job.error = StoreUnavailable(
-                    f"the lock files of the store cannot be used: {error}. Nothing was appended."
+                    f"{self._path}: the locks for writing cannot be taken ({error}): check the "
+                    "file system that the store is on, and its rights. Nothing was appended."
                 )
             self._back_to_loop(batch)
         return last, batch
@@ -318,7 +323,7 @@ class Writer:
                     job.error = error
             self._transaction.commit()
         except BaseException as error:  # recorded with every caller it concerns
-            told = self._explain(error) if isinstance(error, sqlite3.Error) else error
+            told = explain(self._path, error) if isinstance(error, sqlite3.Error) else error
             unsure = isinstance(told, StoreError) and told.unsure
             self._busy = isinstance(told, StoreBusy) and not unsure
             for job in batch:
@@ -345,7 +350,7 @@ class Writer:
     def _hand_back(self, jobs: list[Job]) -> None:
         for job in jobs:
             if job.error is None:
-                self._deliver(job)  # all of them before anybody is answered
+                self._deliver(job.result)  # all of them before anybody is answered: a stop too
         for job in jobs:
             self._waiting.pop(id(job), None)
             if job.future.done():

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from midflight.audit.audit_record import Deed, body_of
 from midflight.audit.chain import Head, Link, linked
@@ -21,12 +22,21 @@ from midflight.errors import JournalConflict
 from midflight.inputs import Clock
 from midflight.journal.fold import BULK, advance
 from midflight.journal.record import Recorded
+from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
 from midflight.journal.transition_table import State
-from midflight.stores.codec import INLINE_MAX, decode_page
-from midflight.stores.commit import plan, summary
-from midflight.stores.protocol import PAGE, STORED, Append, Committed, Row, empty_state
-from midflight.stores.queries import named
+from midflight.stores.codec import INLINE_MAX, decode_page, named
+from midflight.stores.commit import draft_widening, of_request, plan, summary
+from midflight.stores.protocol import (
+    PAGE,
+    STORED,
+    Append,
+    Committed,
+    Row,
+    Submit,
+    View,
+    empty_state,
+)
 
 SOON_FOLDED: Final = 200  # events: about half a millisecond
 STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded again when needed
@@ -95,6 +105,17 @@ def fold_page(db: sqlite3.Cursor, state: State) -> bool:
     return len(page) == PAGE
 
 
+class Staged(Struct):
+    """The rows of a transaction that are not in the tables yet."""
+
+    appends: set[str] = set()  # their ids
+    journals: set[str] = set()
+    reshaped: set[str] = set()  # rows of which more than the counters has changed
+    events: list[tuple[Any, ...]] = []
+    blobs: list[tuple[str, str, bytes]] = []
+    audited: dict[str, bytes] = {}  # records of the audit, by their ids
+
+
 class Transaction:
     """Makes write transactions one after another, on one connection.
 
@@ -108,14 +129,9 @@ class Transaction:
         self._clock = clock
         self._states: OrderedDict[str, tuple[State, int]] = OrderedDict()
         self._due: dict[str, float | None] = {}  # as last written by us
-        self._reshaped: set[str] = set()  # rows of which more than the counters has changed
         self._touched: set[str] = set()
         self._folded: set[str] = set()  # read in this transaction, perhaps only to be refused
-        self._unflushed: set[str] = set()
-        self.staged: set[str] = set()  # ids of appends that are not in the tables yet
-        self._events: list[tuple[Any, ...]] = []
-        self._blobs: list[tuple[str, str, bytes]] = []
-        self._audited: dict[str, bytes] = {}  # records that are not in the chain yet, by their ids
+        self.staged = Staged()
         self._version = -1
         self.now = 0.0
 
@@ -136,19 +152,15 @@ class Transaction:
             raise
         self._file.look_after()
         for journal in self._touched | self._folded:
-            if self._rests(journal):
-                self.forget((journal,))
+            state, _ = self._states.get(journal, (None, 0))
+            rests = isinstance(state, RunState) and not state.driver and not state.wants_driver
+            if rests and state is not None and state.head <= SOON_FOLDED:
+                self.forget((journal,))  # nobody drives it, and it is soon folded again
         self._touched.clear()
         self._folded.clear()
         while len(self._states) > STATES_KEPT:
             journal, _ = self._states.popitem(last=False)
             self._due.pop(journal, None)
-
-    def _rests(self, journal: str) -> bool:
-        """Return whether nobody drives the run, and its journal is short: soon folded again."""
-        state, _ = self._states.get(journal, (None, 0))
-        idle = isinstance(state, RunState) and not state.driver and not state.wants_driver
-        return idle and state is not None and state.head <= SOON_FOLDED
 
     def rollback(self) -> None:
         """Forget everything since ``begin``."""
@@ -157,7 +169,7 @@ class Transaction:
         self.forget(self._touched | self._folded)
         self._touched.clear()
         self._folded.clear()
-        self.clear_staged()
+        self.staged = Staged()
 
     def forget(self, journals: Iterable[str]) -> None:
         """Fold these anew from the rows when they are needed next."""
@@ -187,6 +199,37 @@ class Transaction:
             if all(self._append_at(*place) == (decision.id,) for place in begins):
                 return Committed(self.records(begins), repeated=True)
             raise
+
+    def submit(
+        self, request: Submit, folded: Folded, lease_gone: Callable[[str], bool]
+    ) -> Committed:
+        """See ``Store.submit``; for ``folded`` see ``append``."""
+        if folded:
+            self.adopt(folded)
+        if request.id in self.staged.appends:
+            self.flush()
+        if begins := self.db.execute(SQL["find_request"], (request.id,)).fetchall():
+            return Committed(self.records(begins), repeated=True)
+
+        def view_of(journals: Iterable[str]) -> View:
+            if folded is not None:
+                self.check_soon_folded(journals)
+            return View(
+                dict(zip(journals, map(self.state, journals), strict=True)),
+                tuple(s for s in self.switches() if s.scope in request.scopes),
+                frozenset(filter(lease_gone, request.leases)),
+                self.now,
+            )
+
+        decision, note, view = draft_widening(request, view_of)
+        records = self.stage(decision, view.states, requested=True)
+        if records and request.audit is not None:
+            self.stage_audit(of_request(request.audit, records))
+        return Committed(records, note)
+
+    def switches(self) -> list[Switch]:
+        """Return the switches that are on."""
+        return [Switch(*row) for row in self.db.execute(SQL["switches"])]
 
     def is_light(self, decision: Append, _folded: Folded) -> bool:
         """Return whether it is written in a moment: nothing is read first, no blob is written."""
@@ -230,7 +273,7 @@ class Transaction:
         if state is not None and seen == self._version:
             self._states.move_to_end(journal)
             return state
-        if journal in self._unflushed:
+        if journal in self.staged.journals:
             self.flush()
         self._due.pop(journal, None)  # somebody else may have written it
         if state is None or not self._append_at(journal, state.head):
@@ -267,40 +310,41 @@ class Transaction:
             self.forget(touched)  # half of it was folded: fold again from the rows
             raise
         self._touched |= touched
+        staged = self.staged
         for record in planned.records:
             if type(record.event) not in BULK:
-                self._reshaped.add(record.journal)
-        self._events += planned.events
-        self._blobs += planned.blobs
-        self._unflushed |= planned.journals
-        self.staged.add(planned.append_id)
+                staged.reshaped.add(record.journal)
+        staged.events += planned.events
+        staged.blobs += planned.blobs
+        staged.journals |= planned.journals
+        staged.appends.add(planned.append_id)
         return tuple(planned.records)
 
     def flush(self) -> None:
         """Write what is staged into the tables; it is committed later, or not at all."""
-        db = self.db
-        db.executemany(SQL["insert_event"], self._events)
-        if self._blobs:
-            db.executemany(SQL["insert_blob"], [(h, body) for _, h, body in self._blobs])
-            db.executemany(SQL["insert_blob_use"], [(j, h) for j, h, _ in self._blobs])
-        self._write_rows()
-        if self._audited:
-            self._write_audit()
-        self.clear_staged()
+        db, staged = self.db, self.staged
+        db.executemany(SQL["insert_event"], staged.events)
+        if staged.blobs:
+            db.executemany(SQL["insert_blob"], [(h, body) for _, h, body in staged.blobs])
+            db.executemany(SQL["insert_blob_use"], [(j, h) for j, h, _ in staged.blobs])
+        self._write_rows(staged)
+        if staged.audited:
+            self._write_audit(staged.audited)
+        self.staged = Staged()
 
     def stage_audit(self, *deeds: Deed) -> None:
         """Have these recorded with the rest of this transaction."""
         for done in deeds:
-            self._audited.setdefault(done.id, body_of(done, self.now))
+            self.staged.audited.setdefault(done.id, body_of(done, self.now))
 
-    def _write_audit(self) -> None:
+    def _write_audit(self, audited: dict[str, bytes]) -> None:
         """Chain what is staged; the write lock keeps every other process from doing so."""
-        asked = msgspec.json.encode(list(self._audited)).decode()
+        asked = msgspec.json.encode(list(audited)).decode()
         for (known,) in self.db.execute(SQL["audit_known"], (asked,)).fetchall():
-            del self._audited[known]
+            del audited[known]
         head = audit_head(self.db)
         rows = []
-        for deed_id, record in self._audited.items():
+        for deed_id, record in audited.items():
             link = linked(head, record)
             head = Head(link.number, link.digest)
             rows.append((link.number, deed_id, link.previous, link.digest, record.decode()))
@@ -308,35 +352,25 @@ class Transaction:
 
     def forget_all(self) -> None:
         """Forget what is staged, and every state."""
-        self.clear_staged()
+        self.staged = Staged()
         self._states.clear()
 
-    def clear_staged(self) -> None:
-        """Forget what is staged."""
-        self._audited.clear()
-        self._events.clear()
-        self._reshaped.clear()
-        self._blobs.clear()
-        self.staged.clear()
-        self._unflushed.clear()
-
-    def _write_rows(self) -> None:
+    def _write_rows(self, staged: Staged) -> None:
         """Bring the read model up to date; for mere steps without touching its indexes."""
         touched, changed = [], []
-        for journal in self._unflushed:
+        for journal in staged.journals:
             if journal in self._states:
                 state = self._states[journal][0]
             else:  # a later job on it failed half-way, and what it had folded was forgotten
                 state = self._fold_rows(empty_state(journal))
             due = state.due_at if isinstance(state, RunState) else None
-            if journal in self._reshaped or self._due.get(journal, -1.0) != due:
+            if journal in staged.reshaped or self._due.get(journal, -1.0) != due:
                 changed.append(msgspec.structs.astuple(summary(state))[: len(STORED)])
             else:
                 assert isinstance(state, RunState)
                 spent = state.spent
                 touched.append((state.head, state.at, state.done, spent.tokens, spent.usd, journal))
             self._due[journal] = due
-        self._reshaped.clear()
         if touched:
             self.db.executemany(SQL["touch_journal"], touched)
         if changed:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 from midflight.journal.record import Recorded
-from midflight.stores.protocol import Read
+from midflight.stores.protocol import Committed, Killing, Read
 from midflight.stores.watch.hints import Movements, Voice, Voices
 from midflight.stores.watch.subscription import LiveSubscription, Subscription
 
@@ -85,6 +85,15 @@ class Hub:
                 news = tuple(group)
                 for watcher in tuple(self._watchers.get(journal, ())):
                     watcher.offer(journal, news)
+
+    def deliver(self, done: object) -> None:
+        """Tell everybody here of a write, if it is one that they watch for."""
+        if isinstance(done, Committed) and not done.repeated:
+            self.publish(done.records)
+        elif isinstance(done, Committed):  # the first time may have been left open
+            self.moved({r.journal: r.position for r in done.records})
+        elif isinstance(done, Killing):
+            self.moved(dict.fromkeys([*done.killed, *done.revoked]))
 
     def moved(self, heads: Mapping[str, int | None]) -> None:
         """Tell everybody here that another process has appended."""

@@ -107,6 +107,28 @@ class Subscription:
             if self._behind:
                 await self._read_on(next(iter(self._behind)))
 
+    async def until(self, done: Callable[[Recorded], bool]) -> None:
+        """See ``Watch.until``. The task that waits is woken once, and not for each record."""
+        over, trouble = False, None
+
+        def hear(records: Sequence[Recorded]) -> None:
+            nonlocal over, trouble
+            try:
+                over = over or any(map(done, records))
+            except Exception as error:  # noqa: BLE001 - not for the one that writes: raised below
+                over, trouble = True, error
+            if over and self._news is not None:
+                self._news.set()
+
+        self.tap(hear)
+        while not over:
+            await self.catch_up()
+            if not over:
+                self._news = anyio.Event()
+                await self._news.wait()
+        if trouble is not None:
+            raise trouble
+
     def offer(self, journal: str, records: Sequence[Recorded]) -> None:
         """Take the records of one journal that were just committed, if they are the next ones.
 

@@ -6,24 +6,42 @@ Their output is kept within bounds: the beginning and the end of each stream.
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import pickle
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import msgspec
 from anyio.lowlevel import checkpoint
 
-from midflight.errors import CallFailed, ProcessNotStarted
-from midflight.tools.processes import callee_wire
-from midflight.tools.processes.orphans import become_subreaper, reap_orphans
+from midflight.errors import CallFailed, CallRefused, ProcessNotStarted
+from midflight.tools.processes.callee import MAIN
 from midflight.tools.processes.supervised import Supervised
 from midflight.tools.progress import output_of_process
 
+P = ParamSpec("P")
+T = TypeVar("T")
 OnOutput = Callable[[str, bytes], None]
 """Called with ``"stdout"`` or ``"stderr"`` and what has just come, on the event loop."""
+
+OUTPUT_MAX: Final = 1 << 20  # bytes of each stream; a journal or a model takes no more anyway
+END_GRACE_S: Final = 5.0  # to kill a tree; 2 ms is usual, a process in a device driver may hang
+_CARRIED: Final = "midflight_ended"
+
+CALLER: Final = (sys.executable, "-P", "-u", str(Path(__file__).with_name("callee.py")))
+"""The command that makes a call; the number of the result's pipe is to follow.
+
+``-P``: the folder of the program holds modules named like those of the standard library.
+``-u``: the function's output is not buffered there, so a kill loses none of it.
+"""
+WRAPPERS: Final = ("function", "__wrapped__")
+"""Where a decorated function is kept: by ``@tool``, by ``functools.wraps``."""
 
 
 class Kept:
@@ -73,24 +91,6 @@ class Output:
         (self.stdout if name == "stdout" else self.stderr).add(data)
         if self._on_output is not None:
             self._on_output(name, data)
-
-
-__all__ = [
-    "Ended",
-    "become_subreaper",
-    "call_in_process",
-    "call_with_output",
-    "ended_of",
-    "reap_orphans",
-    "run_process",
-]
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-OUTPUT_MAX: Final = 1 << 20  # bytes of each stream; a journal or a model takes no more anyway
-END_GRACE_S: Final = 5.0  # to kill a tree; 2 ms is usual, a process in a device driver may hang
-_CARRIED: Final = "midflight_ended"
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,10 +186,10 @@ async def call_with_output(
     on_output: OnOutput | None = None,
 ) -> tuple[Any, Ended]:
     """Like ``call_in_process``, and with what the function has printed."""
-    title, call = callee_wire.packed(function, args, kwargs)
+    title, call = _packed(function, args, kwargs)
     job = partial(
         Supervised,
-        callee_wire.command(),
+        CALLER,
         cwd=None,
         env=None,
         stdin=call,
@@ -201,7 +201,7 @@ async def call_with_output(
     if not output.result:
         said = ended.stderr.decode(errors="replace").strip()
         raise CallFailed(title, f"its process {ended.how()} before it returned", traceback=said)
-    return callee_wire.unpacked(title, bytes(output.result)), ended
+    return _unpacked(title, bytes(output.result)), ended
 
 
 async def _run(
@@ -251,3 +251,92 @@ def _ended(job: Supervised, output: Output) -> Ended:
         timed_out=bool(report.overtime)
         or (job.late and (bool(report.aborted) or not report.ended)),
     )
+
+
+# ── a call and its answer as bytes, for ``callee.py`` ────────────────────────────────────────
+
+
+def _packed(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[str, bytes]:
+    """The function's name for people, and the call as bytes."""
+    module, name = _place(function)
+    title = f"{module}.{name}"
+    try:
+        arguments = pickle.dumps((tuple(args), dict(kwargs)))
+    except Exception as error:
+        raise CallRefused(title, f"its arguments cannot be pickled ({error})") from error
+    needs_main = module == "__main__" or b"__main__" in arguments
+    where = {
+        "path": sys.path,
+        "main": _main(title) if needs_main else {},
+        "module": module,
+        "name": name,
+    }
+    return title, pickle.dumps(where) + arguments
+
+
+def _unpacked(title: str, answer: bytes) -> Any:
+    """Return or raise what the function did.
+
+    An ordinary exception comes back as itself, with a ``CallFailed`` that holds the traceback as
+    its cause. One that cannot be sent, or that means something to this process (``SystemExit``),
+    comes back as that ``CallFailed``.
+    """
+    reader = io.BytesIO(answer)
+    about = pickle.load(reader)
+    outcome = about["outcome"]
+    sys.modules.setdefault(MAIN, sys.modules["__main__"])  # what it is called over there
+    try:
+        value = pickle.load(reader)
+    except Exception as error:
+        if outcome == "returned":
+            raise CallFailed(title, f"its result cannot be unpickled here ({error})") from error
+        value = None
+    if outcome == "returned":
+        return value
+    kind, message = about["kind"], about["message"]
+    why = {
+        "not loaded": f"it could not be loaded there: {kind}: {message}",
+        "raised": f"{kind}: {message}",
+        "not sendable": f"its result cannot be pickled ({kind}: {message})",
+    }[outcome]
+    failed = CallFailed(title, why, kind=kind, traceback=about["traceback"])
+    if outcome == "raised" and isinstance(value, Exception):
+        raise value from failed
+    raise failed
+
+
+def _place(function: Callable[..., Any]) -> tuple[str, str]:
+    """Where a new interpreter finds this very function: a module, and a path in it."""
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None)
+    title = f"{module}.{name}" if name else repr(function)
+    if not isinstance(module, str) or not isinstance(name, str):
+        raise CallRefused(title, "it has no name to import it by; define it with def in a module")
+    if "<" in name:
+        raise CallRefused(
+            title, "it is a lambda or a local function; define it at the top level of a module"
+        )
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    while found is not None and found != function:
+        inner = next((inner for inner in WRAPPERS if hasattr(found, inner)), None)
+        found = getattr(found, inner) if inner else None
+        name = f"{name}.{inner}"
+    if found is None:
+        raise CallRefused(title, "its module has something else under this name")
+    return module, name
+
+
+def _main(title: str) -> dict[str, str]:
+    """Return the main program by its name after ``python -m``, or else by its file."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return {"name": spec.name}
+    path = getattr(main, "__file__", None)
+    if path is None:
+        raise CallRefused(title, "the main program is not a file that could be loaded again")
+    return {"path": str(Path(path).resolve())}

@@ -1,7 +1,12 @@
-"""One tool under its supervisor, as the event loop of the driver sees it.
+"""One tool under its supervisor, as the event loop of the driver sees it; and lost supervisors.
 
 Everything happens in callbacks on pipes. No task and no thread is needed that could be cancelled
 or starved: a task that waits may be cancelled at any time and come back to wait on.
+
+Processes of one user may kill each other, so a supervisor can be lost, and with it the proof that
+its tool has ended. Its processes are found again by a mark in the environment, which every process
+of a tool inherits. That ends honest programs that went wrong. A program that wipes its environment
+*and* kills its supervisor escapes: hold such programs with another user, a container or a cgroup.
 """
 
 from __future__ import annotations
@@ -12,8 +17,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -22,18 +29,31 @@ import anyio
 import msgspec
 
 from midflight.errors import ProcessNotStarted
-from midflight.tools.processes.orphans import MARK, lose, new_mark, reap_orphans, release
+from midflight.inputs import new_id
+from midflight.tools.processes.supervisor import (
+    parent_of,
+    processes,
+    send,
+    stop_tree,
+)
 
 SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
+MARK: Final = "MIDFLIGHT_PROCESS"
 CHUNK: Final = 1 << 16  # bytes; the default capacity of a pipe
 DRAIN_READS_MAX: Final = 64  # a survivor that cannot be killed may go on writing
 MARGIN_S: Final = 2.0  # by which a supervisor may be late with its report before we give it up
 OVERTIME_S: Final = 1.0  # after which a supervisor ends a tool by itself: we may be frozen
+REAP_MAX_S: Final = 0.5  # it blocks the event loop, and a process that can be killed dies in 1 ms
+RETRY_S: Final = 0.001
 
 limit: Final = contextvars.ContextVar[float | None]("midflight_limit", default=None)
 """Until when what is started here may run, by the steady clock: inside an effect, its timeout."""
 
-_kept: Final[set[int]] = set()
+_driver: Final = new_id()  # the number of a process may mean another one in another container
+_counter: Final = count()
+_kept: Final[set[int]] = set()  # locks that supervisors hold
+_live: Final[set[str]] = set()  # marks of the tools that a supervisor looks after
+_lost_tools: Final[set[int]] = set()
 
 
 @contextmanager
@@ -96,11 +116,12 @@ class Supervised:
         self._timers: list[asyncio.TimerHandle] = []
         self._ours: set[int] = set()
         self._theirs: list[int] = []
-        self._mark = new_mark()
+        self._mark = f"{_prefix()}{next(_counter)}"
+        _live.add(self._mark)
         try:
             self._start(command, extra, cwd=cwd, env=os.environ if env is None else env)
         except BaseException as error:
-            release(self._mark)
+            _live.discard(self._mark)
             self._close()
             if isinstance(error, OSError | ValueError):
                 raise ProcessNotStarted(command[0], str(error)) from error
@@ -203,7 +224,7 @@ class Supervised:
 
     def _take_leave(self) -> None:
         self._process.wait()  # or it would remain as a zombie
-        release(self._mark)
+        _live.discard(self._mark)
 
     def _close(self) -> None:
         for timer in self._timers:
@@ -271,10 +292,89 @@ class Supervised:
                 if pipe not in self._ours or not self._on_stream(name, pipe):
                     break
         self.report = msgspec.convert(self._facts, Report)
-        if self.report.ended or self.report.errno:
-            release(self._mark)
-        else:
-            lose(self._mark, self.report.started)
+        _live.discard(self._mark)
+        if not (self.report.ended or self.report.errno):  # what carries the mark is an orphan
+            if self.report.started:
+                _lost_tools.add(self.report.started)
             self.report = msgspec.structs.replace(self.report, survivors=reap_orphans())
         self._close()
         self._over.set()
+
+
+# ── orphans: processes whose supervisor was lost ─────────────────────────────────────────────
+
+
+def reap_orphans() -> tuple[int, ...]:
+    """End all processes whose supervisor, started by this process, was lost; return survivors.
+
+    ``Supervised`` calls it by itself. Call ``become_subreaper`` once at the start of a program
+    that owns its process, as servers do: orphans then become children of this process, so that
+    the dead ones can be waited for here and no other process has to. It is not done unasked, since
+    daemons that other libraries start would become children of this process too.
+    """
+    killed: set[int] = set()
+    until = time.monotonic() + REAP_MAX_S
+    while True:
+        found = _orphans()
+        killed.update(found)
+        for pid in found:
+            send(pid, signal.SIGKILL)
+        coming = _take_leave(killed | _lost_tools)
+        _lost_tools.intersection_update(coming)
+        if not (found or coming) or time.monotonic() > until:
+            return tuple(found)
+        time.sleep(RETRY_S)
+
+
+def _prefix() -> str:
+    return f"{os.getpid()}.{_driver}."  # a fork of this process shares the second part only
+
+
+def _orphans() -> list[int]:
+    """Stop lost tools and all that carries a mark of ours that is not live, with descendants."""
+    if sys.platform != "linux":
+        return []
+    found: list[int] = []
+    for pid in processes():
+        if _is_orphan(pid) and _stop(pid):
+            found += [pid, *stop_tree(pid)]
+    for pid in _lost_tools:
+        if parent_of(pid) == os.getpid():  # adopted: the number is still its own
+            send(pid, signal.SIGSTOP)
+            found += [pid, *stop_tree(pid)]
+    return found
+
+
+def _is_orphan(pid: int) -> bool:
+    ours = f"{MARK}={_prefix()}".encode()
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as environment:
+        for entry in environment.read().split(b"\0"):
+            if entry.startswith(ours):
+                return entry.decode().partition("=")[2] not in _live
+    return False
+
+
+def _stop(pid: int) -> bool:
+    """Stop it if it is still the one we mean: its number may have passed to a stranger."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if _is_orphan(pid):
+            signal.pidfd_send_signal(handle, signal.SIGSTOP)
+            return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
+def _take_leave(pids: set[int]) -> set[int]:
+    """Wait for dead children of ours; return those that are or will be our children."""
+    for pid in pids:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    parents = {os.getpid(), *pids}  # the children of one that is dying become ours next
+    return {pid for pid in pids if parent_of(pid) in parents}

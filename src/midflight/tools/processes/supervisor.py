@@ -18,7 +18,7 @@ are no children left, there are no descendants left either. That is the proof; s
 only bring it about. Elsewhere it kills the tool's process group and says that nothing is proven.
 
 Not covered: processes started for the tool by somebody else (a container engine, cron, a service
-manager), and a tool that kills its supervisor; for the second see ``orphans.py``.
+manager), and a tool that kills its supervisor; for the second see ``supervised.py``.
 """
 
 from __future__ import annotations

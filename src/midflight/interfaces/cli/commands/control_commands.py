@@ -21,7 +21,8 @@ from midflight.interfaces.cli.arguments import (
 )
 from midflight.interfaces.cli.console import print, print_json
 from midflight.interfaces.cli.run_display import book_of
-from midflight.interfaces.cli.target import BEHIND, SHOWN, Desk, RunArgument, at_a_desk
+from midflight.interfaces.cli.target import BEHIND, Desk, RunArgument, at_a_desk
+from midflight.interfaces.terminal.looks import SHOWN
 from midflight.journal.phases import IN_MOTION
 from midflight.journal.record import Limits
 from midflight.journal.state import RunState

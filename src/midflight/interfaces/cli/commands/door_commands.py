@@ -18,7 +18,7 @@ from midflight.agents import Agent
 from midflight.control import Control, local
 from midflight.control.transcript import CUT, UNHEARD
 from midflight.engines.driver_pool import DRAIN_S
-from midflight.engines.shutdown import LEAVING, leaving_on
+from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
 from midflight.interfaces.chat.allow_list import People

@@ -16,7 +16,6 @@ from midflight.interfaces.cli.console import USAGE, console, print, print_json, 
 from midflight.interfaces.cli.run_display import book_of, talk_of
 from midflight.interfaces.cli.target import (
     LAST,
-    SHOWN,
     Desk,
     JsonOption,
     RunArgument,
@@ -28,7 +27,7 @@ from midflight.interfaces.cli.target import (
     where_of,
 )
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.looks import SAID, told
+from midflight.interfaces.terminal.looks import SAID, SHOWN, told
 from midflight.interfaces.terminal.safe_text import folded, more
 from midflight.journal.phases import ENDS, Cause, Phase
 from midflight.journal.status import one_line

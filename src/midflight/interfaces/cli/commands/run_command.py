@@ -16,8 +16,7 @@ import typer
 from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.driver_pool import DRAIN_S
-from midflight.engines.local_engine import LocalEngine
-from midflight.engines.shutdown import LEAVING, leaving_on
+from midflight.engines.local_engine import LEAVING, LocalEngine, leaving_on
 from midflight.errors import InvalidRequest, MidflightError
 from midflight.interfaces.cli.arguments import (
     Repeats,
@@ -42,7 +41,6 @@ from midflight.interfaces.cli.console import (
 )
 from midflight.interfaces.cli.run_display import Lines, book_of, follower, news_of, talk_of
 from midflight.interfaces.cli.target import (
-    SHOWN,
     Desk,
     JsonOption,
     RunArgument,
@@ -53,6 +51,7 @@ from midflight.interfaces.cli.target import (
     opened,
     where_of,
 )
+from midflight.interfaces.terminal.looks import SHOWN
 from midflight.journal.phases import Phase, Role
 from midflight.journal.record import Actor, Limits
 from midflight.stores.factory import open_store

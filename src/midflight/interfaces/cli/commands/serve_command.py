@@ -27,8 +27,8 @@ from typing_extensions import override
 from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.driver_pool import DRAIN_S
+from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.engines.restate.restate_address import INGRESS, SERVICE
-from midflight.engines.shutdown import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.inputs import LOOPBACK
 from midflight.interfaces.cli.arguments import (

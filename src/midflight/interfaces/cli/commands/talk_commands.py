@@ -12,7 +12,7 @@ import typer
 from msgspec import Raw
 
 from midflight.control.ack import Ack
-from midflight.engines.shutdown import LEAVING, leaving_on
+from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.acknowledgement import WAIT_S, nobody, question_lines, way_out
 from midflight.interfaces.cli.console import (
@@ -25,10 +25,10 @@ from midflight.interfaces.cli.console import (
     print_json,
 )
 from midflight.interfaces.cli.run_display import Talking, book_of, talk_of
-from midflight.interfaces.cli.target import SHOWN, Desk, RunArgument, at_a_desk
+from midflight.interfaces.cli.target import Desk, RunArgument, at_a_desk
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.terminal.answer_form import plain
-from midflight.interfaces.terminal.looks import indented, one_line
+from midflight.interfaces.terminal.looks import SHOWN, indented, one_line
 from midflight.journal.record import Recorded
 from midflight.stores.protocol import Query
 from midflight.view import RunSheet, ThreadSheet, control_bar

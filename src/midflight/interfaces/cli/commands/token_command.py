@@ -147,7 +147,7 @@ def _revoked(name: str, there: bool, as_json: bool) -> int:
 
 
 def _saved(made: str) -> Path:
-    from midflight.control.remote.tokens import keep_token
+    from midflight.control.remote.link import keep_token
 
     return keep_token(made)
 

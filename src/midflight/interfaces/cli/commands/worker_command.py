@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from midflight.agents import Agent
 from midflight.engines.driver_pool import DRAIN_S, LEASE_S
+from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.engines.restate.restate_address import ADMIN, INGRESS, SERVICE
 from midflight.engines.restate.restate_address import shown as shown_place
-from midflight.engines.shutdown import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.arguments import (
     EngineOption,

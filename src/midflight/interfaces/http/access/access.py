@@ -122,8 +122,8 @@ class Access(Struct):
             raise Problem(
                 421,
                 "wrong_host",
-                "this server does not answer under that name. Use the address it printed, or name "
-                "the host when you start it.",
+                "this server does not answer to the host name in this request. Use the address "
+                "that the server printed, or start it with `--allow-host NAME`.",
             )
 
     def _check_origin(self, headers: Headers) -> None:
@@ -133,7 +133,12 @@ class Access(Struct):
             return
         named = origin in self.origins or bool(origin and origin == self.public_url)
         if not named and not self._is_own(origin, headers.get("host", "")):
-            raise Problem(403, "wrong_origin", "pages of other sites may not use this server.")
+            raise Problem(
+                403,
+                "wrong_origin",
+                "a page of another site sent this, and may not use this server. Its operator can "
+                "allow the site with `--allow-origin URL`.",
+            )
 
     def _is_own(self, origin: str, host: str) -> bool:
         """Return whether the page came from this server, over TLS where people open it over TLS.
@@ -161,7 +166,11 @@ class Access(Struct):
                 headers={"www-authenticate": "Bearer"},
             )
         if method not in SAFE and CUSTOM_HEADER not in headers:
-            raise Problem(403, "header_missing", "send the header `X-Midflight: 1` with a cookie.")
+            raise Problem(
+                403,
+                "header_missing",
+                "a request with a cookie needs the header `X-Midflight: 1` too.",
+            )
         return who
 
     def _bearer(self, authorization: str) -> Actor:
@@ -171,7 +180,7 @@ class Access(Struct):
             raise Problem(
                 401,
                 "not_known",
-                "this token is not valid here. Ask the operator for one.",
+                "this token is not valid here. Ask the operator of the server for another.",
                 headers={"www-authenticate": "Bearer"},
             )
         return who

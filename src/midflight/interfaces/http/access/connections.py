@@ -28,7 +28,7 @@ LATE: Final = (
     b"content-length: %d\r\n\r\n%s"
 )
 TOLD: Final = (
-    b'{"error":"too_slow","message":"the request did not come in time. Nothing was changed.",'
+    b'{"error":"too_slow","message":"the request did not arrive in time. Nothing was changed.",'
     b'"changed":false}'
 )
 

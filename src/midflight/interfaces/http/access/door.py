@@ -15,9 +15,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midflight.audit import audit_record
-from midflight.audit.audit_record import Visit, begin_visit, current_visit, deed, visiting
+from midflight.audit.audit_record import Flood, Visit, begin_visit, current_visit, deed, visiting
 from midflight.audit.chain import Head
-from midflight.audit.flood import Flood
 from midflight.control import Control
 from midflight.control.audit_trail import (
     RECORD_S,

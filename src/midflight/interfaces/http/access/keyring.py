@@ -174,10 +174,13 @@ class Keyring:
     def _new(self, name: str, role: Role | str, lasts: float = 0.0) -> tuple[str, Key]:
         if not _NAME.fullmatch(name):
             raise InvalidRequest(
-                f"{name!r} is not a name: use up to 64 letters, digits and _.@+-. No key was made."
+                f"{name!r} cannot be the name of a key: use up to 64 letters, digits and _.@+-. No "
+                "key was made."
             )
         if name.lower() in set(Role):
-            raise InvalidRequest(f"{name!r} is the name of a role; choose another. No key made.")
+            raise InvalidRequest(
+                f"{name!r} is the name of a role: choose another name for the key. No key was made."
+            )
         if role not in set(Role):
             raise InvalidRequest(f"{role!r} is not a role: use {', '.join(Role)}. No key was made.")
         secret = _new_secret()
@@ -225,8 +228,8 @@ class Keyring:
             return msgspec.json.decode(path.read_bytes(), type=_Kept)
         except msgspec.MsgspecError as error:
             raise InvalidRequest(
-                f"{path} does not hold keys: {error}. Move it away to begin anew; nothing was "
-                "changed."
+                f"{path} is not a file of keys: {error}. Move it away to begin with a new one. "
+                "Nothing was changed."
             ) from None
 
     def _write(self, path: Path, kept: _Kept) -> None:
@@ -251,8 +254,8 @@ def _locked(path: Path) -> Iterator[None]:
         while not _taken(handle):
             if time.monotonic() > deadline:
                 raise StoreBusy(
-                    f"another process has held {path} for more than {LOCK_S:g} s: try again, or "
-                    "see which one it is. Nothing was changed."
+                    f"another process has held the lock {path} for more than {LOCK_S:g} s: try "
+                    "again, or find that process and end it. Nothing was changed."
                 )
             time.sleep(LOOK_S)
         yield

@@ -63,8 +63,7 @@ class Meter:
             raise Problem(
                 429,
                 "too_quick",
-                f"you have sent more than {rate:g} requests a second. Wait {wait} s. Nothing was "
-                "changed.",
+                f"you have sent more than {rate:g} requests a second. Wait {wait} s.",
                 headers={"retry-after": str(wait)},
             )
         self._left[caller] = (left - 1, now)
@@ -106,7 +105,7 @@ class Meter:
                 429,
                 "too_much",
                 f"you have sent more than {rate:,.0f} bytes a second for too long. Wait {wait} s. "
-                f"Requests of up to {SMALL:,} bytes are still taken. Nothing was changed.",
+                f"Requests of up to {SMALL:,} bytes are still taken.",
                 headers={"retry-after": str(wait)},
             )
         self._bytes_left[caller] = (left - size, now)
@@ -127,7 +126,7 @@ class Meter:
                 raise Problem(
                     408,
                     "too_slow",
-                    f"the body did not come within {self.quotas.body_s:g} s.",
+                    f"the body of the request did not arrive within {self.quotas.body_s:g} s.",
                     headers={"connection": "close"},
                 )
             complete = not message.get("more_body", False)

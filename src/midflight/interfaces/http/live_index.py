@@ -13,9 +13,9 @@ from typing import Final
 import anyio
 
 from midflight.control import Control
-from midflight.control.drivers import with_drivers
+from midflight.engines.sweep import with_drivers
 from midflight.errors import JournalNotFound
-from midflight.interfaces.http.live.live_journal import Watchers
+from midflight.interfaces.http.live_journal import Watchers
 from midflight.journal.phases import LIVE
 from midflight.journal.requests import Switch
 from midflight.stores.protocol import RUN_PREFIX, Query, Row

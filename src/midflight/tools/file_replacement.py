@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight.tools.declaration import ToolRefused
-from midflight.tools.folders.folder import (
+from midflight.tools.folder import (
     KEEP,
     MODE,
     Content,

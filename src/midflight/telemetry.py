@@ -1,4 +1,10 @@
-"""Spans of runs, made only of what is on record and with the times of the record."""
+"""Spans for OpenTelemetry: made only of what is on record, and with the times of the record.
+
+::
+
+    async with midflight.open("runs.db", agents=[report]) as client, tracing(client):
+        ...
+"""
 
 from __future__ import annotations
 
@@ -9,25 +15,10 @@ from typing import Final
 
 import anyio
 from msgspec import Struct
-from opentelemetry.context import Context
-from opentelemetry.trace import (
-    INVALID_SPAN,
-    Link,
-    NonRecordingSpan,
-    Span,
-    SpanContext,
-    Status,
-    StatusCode,
-    Tracer,
-    TracerProvider,
-    get_current_span,
-    get_tracer,
-    set_span_in_context,
-)
 
 from midflight.client import Client, control_of
 from midflight.control import Control
-from midflight.errors import JournalNotFound, StoreError
+from midflight.errors import JournalNotFound, StoreError, to_install
 from midflight.journal import events as e
 from midflight.journal.fold import advance
 from midflight.journal.phases import Outcome, Phase
@@ -38,8 +29,34 @@ from midflight.stores.watch.hints import Movements
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 
+try:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import (
+        INVALID_SPAN,
+        Link,
+        NonRecordingSpan,
+        Span,
+        SpanContext,
+        Status,
+        StatusCode,
+        Tracer,
+        TracerProvider,
+        get_current_span,
+        get_tracer,
+        set_span_in_context,
+    )
+except ImportError as missing:
+    if not (missing.name or "").startswith("opentelemetry"):
+        raise
+    raise ImportError(f"midflight.telemetry needs an extra: {to_install('otel')}") from None
+
+__all__ = ["tracing"]
+
 NANOSECONDS: Final = 1_000_000_000
+SETTLE_S: Final = 2.0  # what the last look may take
+AGAIN_S: Final = 1.0  # before a store that is out of reach is asked again
 WRONG: Final = frozenset({Outcome.FAILED, Outcome.UNKNOWN})
+log: Final = clean_logger(__name__)
 Said = dict[str, str | int | float | bool]
 
 
@@ -232,11 +249,6 @@ def _spent(usage: Usage) -> Said:
 
 def _ns(at: float) -> int:
     return int(at * NANOSECONDS)
-
-
-log: Final = clean_logger(__name__)
-SETTLE_S: Final = 2.0  # what the last look may take
-AGAIN_S: Final = 1.0  # before a store that is out of reach is asked again
 
 
 @asynccontextmanager

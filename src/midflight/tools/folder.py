@@ -75,7 +75,7 @@ class Folder:
         """The handle of the folder that a file is in, and the file's name there."""
         *way, name = parts(path) or [""]
         if not name:
-            refuse(path, "names no file")
+            refuse(path, "is the workspace itself and not a file in it")
         with self._down(path, way, make=make) as handle:
             yield handle, name
 
@@ -164,9 +164,9 @@ def parts(path: str) -> list[str]:
     try:
         size = len(path.encode())
     except UnicodeEncodeError:
-        refuse(path, "is not text that a file can be named with")
+        refuse(path, "holds half of a character, so it cannot be the name of a file")
     if "\0" in path or size > PATH_BYTES_MAX:
-        refuse(path, "is not a path")
+        refuse(path, f"holds a zero byte, or is longer than {PATH_BYTES_MAX:,} bytes")
     if path.startswith("/"):
         refuse(path, "is absolute; give a path relative to the workspace")
     names = [name for name in path.split("/") if name not in {"", "."}]

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from midflight.tools.declaration import ToolRefused
-from midflight.tools.folders.folder import Content, Entry, Folder, refuse
+from midflight.tools.folder import Content, Entry, Folder, refuse
 
 TEXT_MAX: Final = 200_000  # characters of one answer; a model reads on from a line
 LISTED_MAX: Final = 1000

@@ -1,1 +1,0 @@
-"""Live views: journals followed once for everybody who watches, sent as event streams."""
