@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "a request after upto is not consumed",
-        "src/midflight/journal/fold.py",
+        "src/midflight/journal/control_fold.py",
         "if v in verbs and p <= upto]",
         "if v in verbs]",
         ("tests/kernel/test_pause.py",),

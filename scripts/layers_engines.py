@@ -82,7 +82,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one at an address where others were has Restate look anew",
-        "src/midflight/engines/restate/registration.py",
+        "src/midflight/engines/restate/placement.py",
         "    if service not in found:\n",
         "    if not found:\n",
         (
@@ -92,7 +92,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one whose code is not called any more says so",
-        "src/midflight/engines/restate/registration.py",
+        "src/midflight/engines/restate/placement.py",
         '        if where.rstrip("/") != uri.rstrip("/"):\n',
         "        if not where:\n",
         (
@@ -129,7 +129,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "engines: an undo in the dark proves nothing",
-        "src/midflight/journal/effect_fold.py",
+        "src/midflight/journal/fold.py",
         "        effect.undone, effect.undo_why = None, WORKER_LOST\n",
         "        pass\n",
         ("tests/kernel/test_receipt.py::test_what_happened_late_may_have_happened_after_its_undo",),

@@ -283,7 +283,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "a cap that is not named stays",
-        "src/midflight/journal/fold.py",
+        "src/midflight/journal/control_fold.py",
         "    s.limits = event.limits.over(event.kept)",
         "    s.limits = event.limits",
         ("tests/kernel/test_limits.py",),
@@ -419,7 +419,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "crash: what a lost worker and its successor have done is one step",
-        "src/midflight/journal/effect_fold.py",
+        "src/midflight/journal/fold.py",
         "        other.counted |= other.outcome is None\n",
         "        pass\n",
         ("tests/view/test_run_book.py", "tests/scenarios/test_told_late.py"),
@@ -440,7 +440,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "crash: what was done once is not said to have been done twice",
-        "src/midflight/journal/effect_fold.py",
+        "src/midflight/journal/fold.py",
         "        at_it = any(other.outcome in AT_IT for other in others)",
         "        at_it = True",
         ("tests/kernel/test_facts.py",),
@@ -525,7 +525,7 @@ RUNTIME_MUTANTS = (
     Mutant(
         "cancel: a run that never began is over with the acknowledgement",
         "src/midflight/journal/requests.py",
-        "            return (asked, *_end_at_once(state)) if state.never_begun else (asked,)",
+        "            return (asked,) if begun else (asked, *_end_at_once(state))",
         "            return (asked,)",
         ("tests/kernel/test_cancel.py",),
     ),
@@ -562,7 +562,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "told late: a run that waits for an approval of it is driven on",
-        "src/midflight/journal/effect_fold.py",
+        "src/midflight/journal/fold.py",
         "    s.stirred = True  # nor need anybody agree to it\n",
         "",
         (

@@ -261,8 +261,8 @@ SERVER_MUTANTS = (
     Mutant(
         "audit: a verb that appends nothing is recorded",
         "src/midflight/control/audit_trail.py",
-        "            await _note(control, verb, target, who, _outcome(error), why=reason(error))",
-        "            pass",
+        "await _note(self._control, *self._asked, _outcome(error), why=reason(error))",
+        "pass",
         AUDIT,
     ),
     Mutant(

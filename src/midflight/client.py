@@ -10,7 +10,7 @@ which ``RunHandle.applied`` waits for.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -175,11 +175,12 @@ class Client:
         """List the kill switches that are on."""
         return await self.controls.switches()
 
-    async def call(self, verb: str, *given: Any, **options: Any) -> Any:
+    def call(self, verb: str, *given: Any, **options: Any) -> Coroutine[Any, Any, Any]:
         """Have a verb done in the name of this client's actor."""
         if self.actor is not None:
             options["who"] = self.actor
-        return await getattr(self.controls, verb)(*given, **options)
+        done: Coroutine[Any, Any, Any] = getattr(self.controls, verb)(*given, **options)
+        return done
 
 
 def control_of(client: Client | Control) -> Control:

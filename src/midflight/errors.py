@@ -93,8 +93,9 @@ class Outdated(Refused):
     def __init__(self, run: str, expected: int, changed_at: int) -> None:
         self.run, self.expected, self.changed_at = run, expected, changed_at
         super().__init__(
-            f"run {run} has changed since position {expected} (at {changed_at}): look again and "
-            "repeat the request if it still fits. The run was not changed."
+            f"run {run} has changed at position {changed_at}, after position {expected}, on which "
+            "the request was decided: look again and repeat it if it still fits. The run was not "
+            "changed."
         )
 
 
@@ -114,9 +115,10 @@ class ScopeStopped(Refused):
 
     def __init__(self, scope: str, by: str) -> None:
         self.scope, self.by = scope, by
+        kind, _, name = scope.partition(":")
         super().__init__(
-            f"{scope} was stopped by operator {by}; nothing there moves until it is released. "
-            "Nothing was changed."
+            f"operator {by} has stopped all runs{f' of {kind} {name}' if name else ''}: none of "
+            f"them starts or goes on until an operator releases {scope!r}. Nothing was changed."
         )
 
 
@@ -125,7 +127,9 @@ class NotAllowed(Refused):
 
     def __init__(self, by: str, role: str, signal: str, needs: str) -> None:
         self.by, self.role, self.signal, self.needs = by, role, signal, needs
-        super().__init__(f"{by} is a {role} and {signal} needs {needs}. Nothing was changed.")
+        article = "an" if role.startswith("o") else "a"
+        told = f"{by} is {article} {role} and {signal} needs {needs}. Nothing was changed."
+        super().__init__(told)
 
 
 class InvalidRequest(Refused):
@@ -364,7 +368,10 @@ class JournalNotFound(StoreError):
 
     def __init__(self, journal: str) -> None:
         self.journal = journal
-        super().__init__(f"there is no run or thread {journal} in this store.")
+        super().__init__(
+            f"there is no run or thread {journal} in this store: check the id. What ended long ago "
+            "may have been purged."
+        )
 
 
 class NoSuchRequest(JournalNotFound):

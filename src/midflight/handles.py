@@ -5,7 +5,7 @@ A client hands them out. A handle holds no state of its own and may be made at a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Literal, Protocol, TypeAlias
 
@@ -59,6 +59,9 @@ class Controls(Protocol):
     async def until(self, run: str, ready: Ready) -> RunState:
         """Wait until the state of a run is as wanted."""
 
+    async def ended(self, run: str) -> RunState:
+        """Wait for the end of a run."""
+
     async def preview(self, run: str) -> dict[str, Offer]:
         """Return, for each verb, whether it can be pressed and what it would do."""
 
@@ -101,7 +104,7 @@ class Caller(Protocol):
     def controls(self) -> Controls:
         """The control of the store or the server."""
 
-    async def call(self, verb: str, *given: Any, **options: Any) -> Any:
+    def call(self, verb: str, *given: Any, **options: Any) -> Coroutine[Any, Any, Any]:
         """Have a verb done in the name of the client's actor."""
 
 
@@ -223,12 +226,9 @@ class RunHandle(Generic[T]):
         new = await self.client.call("fork", self.id, at, brief=brief, key=key)
         return RunHandle(self.client, new)
 
-    async def press(self, verb: str, *given: Any, **options: Any) -> Ack:
+    def press(self, verb: str, *given: Any, **options: Any) -> Coroutine[Any, Any, Ack]:
         """Press a verb by its name."""
-        if options.get("expect", 0) is None:
-            del options["expect"]
-        ack: Ack = await self.client.call(verb, self.id, *given, **options)
-        return ack
+        return self.client.call(verb, self.id, *given, **options)
 
     async def applied(self, ack: Ack) -> Delivery:
         """Wait until a request was applied or superseded; a message until it was read."""
@@ -240,7 +240,7 @@ class RunHandle(Generic[T]):
 
     async def wait(self) -> RunState:
         """Wait for the end of the run."""
-        return await self.until(lambda state: not state.alive)
+        return await self.client.controls.ended(self.id)
 
     async def wait_paused(self) -> RunState:
         """Wait until a person's pause holds the run, or it has ended."""
@@ -395,6 +395,5 @@ class ThreadHandle:
         """Watch the events of the thread after a position, then new ones as they come."""
         return self.client.controls.watch(self.id, after)
 
-    async def _press(self, verb: str, *given: Any, **options: Any) -> Ack:
-        ack: Ack = await self.client.call(verb, self.id, *given, **options)
-        return ack
+    def _press(self, verb: str, *given: Any, **options: Any) -> Coroutine[Any, Any, Ack]:
+        return self.client.call(verb, self.id, *given, **options)

@@ -128,7 +128,7 @@ def test_a_run_is_covered_by_the_switches_of_everything_its_agent_and_its_thread
 def test_nothing_moves_until_it_is_released(request_: Request) -> None:
     run = paused()
 
-    with pytest.raises(ScopeStopped, match=r"agent:trip was stopped by operator olga"):
+    with pytest.raises(ScopeStopped, match=r"operator olga has stopped all runs of agent trip"):
         run.ask(request_, switches=[STOPPED])
 
     run.ask(request_)

@@ -267,7 +267,7 @@ async def test_a_question_may_name_who_may_answer_by_name_or_by_role(driving: Op
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         first = await asked(control, run)
-        with pytest.raises(NotAllowed, match=r"olga is a operator and this answer needs ann"):
+        with pytest.raises(NotAllowed, match=r"olga is an operator and this answer needs ann"):
             await control.answer(run, first.position, 1, who=OLGA)
         await control.answer(run, first.position, 1, who=ANN)
         second = await asked(control, run, after=first.position)

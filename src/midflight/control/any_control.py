@@ -7,7 +7,7 @@ the runs of a server. Code that takes an ``AnyControl`` works with both.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Unpack
 
@@ -26,7 +26,7 @@ from midflight.journal.requests import ASIDE, Switch
 from midflight.journal.state import Delivery, RunState, needs_driver, undriven_since
 from midflight.journal.status import Receipt, receipt
 from midflight.journal.threads.thread import Todo
-from midflight.stores.lookup import Journals, run_state, until, without_person
+from midflight.stores.lookup import Journals, ended, run_state, until, without_person
 from midflight.stores.protocol import Killing, Query, Row
 
 ROWS: Final = 500  # a page of them
@@ -244,9 +244,10 @@ class AnyControl(ABC):
         """Take a kill switch back: the runs in its scope may move again. False if it was not on."""
         return bool(await self._do("release", scope, {}, {"who": who}))
 
-    async def _ack(self, verb: str, to: str, given: dict[str, Any], by: Mapping[str, Any]) -> Ack:
-        ack: Ack = await self._do(verb, to, given, by)
-        return ack
+    def _ack(
+        self, verb: str, to: str, given: dict[str, Any], by: Mapping[str, Any]
+    ) -> Coroutine[Any, Any, Ack]:
+        return self._do(verb, to, given, by)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────
 
@@ -298,7 +299,7 @@ class AnyControl(ABC):
         ``NeedsPerson`` at once, which says what is asked and by which run: it may be a background
         run below this one. The run itself is not changed by that.
         """
-        state = await without_person(self.until, self.store, run, on_question)
+        state = await without_person(self.ended, self.store, run, on_question)
         if state.phase is not Phase.DONE:
             raise NoResult(run, state.phase, state.error)
         return await self._returned(state)
@@ -353,8 +354,8 @@ class AnyControl(ABC):
         return found
 
     async def ended(self, run: str) -> RunState:
-        """Wait for the end of a run."""
-        return await self.until(run, lambda state: not state.alive)
+        """Wait for the end of a run, and return the run as it was then."""
+        return await ended(self.store, run)
 
     async def until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
         """Wait until the run's state is as wanted."""

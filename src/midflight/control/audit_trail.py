@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final, Protocol, TypeVar
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, Final, Protocol
 
 import anyio
 import msgspec
@@ -21,6 +22,7 @@ from msgspec import Raw
 
 from midflight.audit import audit_record
 from midflight.audit.audit_record import Deed, Fact, Flood, current_visit, deed
+from midflight.control.verbs import Verb
 from midflight.errors import MidflightError, Refused, StoreError
 from midflight.inputs import new_id, wall_clock
 from midflight.journal.record import Actor, Limits, Request
@@ -29,7 +31,6 @@ from midflight.stores.protocol import Committed, Store, Submit
 RECORD_S: Final = 2.0  # seconds that a caller waits for the record of a refusal
 EACH: Final = 60  # refusals of one caller in a minute that are recorded one by one
 log: Final = logging.getLogger("midflight.audit")
-T = TypeVar("T")
 
 NAMED: Final = frozenset(
     {"agent", "attempt", "choice", "declined", "fork_at", "fork_of", "how", "message", "mode"}
@@ -55,29 +56,40 @@ _verb: Final[ContextVar[_Verb | None]] = ContextVar("midflight_verb", default=No
 _quiet: Final[ContextVar[bool]] = ContextVar("midflight_repeats_not_recorded", default=False)
 
 
-async def audited(
-    control: Audits, verb: str, target: object, who: object, done: Callable[[], Awaitable[T]]
-) -> T:
-    """Do a verb of ``Control`` and have it recorded.
+class Audited:
+    """A block that does a verb of ``Control``, and in which it leaves its record.
 
     A verb that another one calls is part of that one.
     """
-    outer = _verb.get()
-    if outer is not None and outer.task is asyncio.current_task():
-        return await done()
-    mine = _Verb()
-    before = _verb.set(mine)
-    try:
-        answer = await done()
-        if not mine.records and not _quiet.get():
-            await _note(control, verb, target, who, audit_record.REPEATED)
-        return answer
-    except Exception as error:
-        if not mine.records:
-            await _note(control, verb, target, who, _outcome(error), why=reason(error))
-        raise
-    finally:
-        _verb.reset(before)
+
+    __slots__ = ("_asked", "_control", "_token", "mine")
+
+    def __init__(self, control: Audits, verb: Verb, target: object, who: object) -> None:
+        self._control = control
+        self._asked = (verb, target, who)
+        self.mine = _Verb()
+        self._token: Token[_Verb | None] | None = None
+
+    async def __aenter__(self) -> None:
+        outer = _verb.get()
+        inside = outer is not None and outer.task is self.mine.task
+        if not inside:
+            self._token = _verb.set(self.mine)
+
+    async def __aexit__(
+        self, kind: object, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is None:
+            return
+        try:
+            if self.mine.records:
+                return
+            if isinstance(error, Exception):
+                await _note(self._control, *self._asked, _outcome(error), why=reason(error))
+            elif error is None and not _quiet.get():
+                await _note(self._control, *self._asked, audit_record.REPEATED)
+        finally:
+            _verb.reset(self._token)
 
 
 @contextmanager
@@ -173,12 +185,12 @@ def _outcome(error: Exception) -> str:
 
 
 async def _note(
-    control: Audits, verb: str, target: object, who: object, outcome: str, *, why: str = ""
+    control: Audits, verb: Verb, target: object, who: object, outcome: str, *, why: str = ""
 ) -> None:
     """Record a verb that has appended nothing."""
     asker = who if isinstance(who, Actor) else control._who
     named = str(getattr(target, "name", target))
-    asked = deed(verb, named, id=new_id(), who=asker, outcome=outcome, why=why)
+    asked = deed(verb.said, named, id=new_id(), who=asker, outcome=outcome, why=why)
     await record_undone(control, asked)
 
 

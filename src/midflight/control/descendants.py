@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from midflight.control.ack import Ack
 from midflight.errors import JournalNotFound
 from midflight.journal import events as e
-from midflight.journal.phases import Cause, Phase
+from midflight.journal.phases import ENDS, Cause, Mode, Phase
 from midflight.journal.preview import NOT_AT_HAND, Below, Offer, preview, waits_for_step
 from midflight.journal.record import Event, Request
 from midflight.journal.requests import Known, decide
@@ -44,14 +44,15 @@ def cover(
 ) -> Draft:
     """Decide one verb over a run, and over its children where it covers them."""
     below = _for_those_below(view.states[run], request)
-    covered = [run] if below is None else tree(run, view)
+    alone = below is None or not getattr(view.states[run], "children", None)
+    covered = [run] if alone else tree(run, view)
     talk = view.states.get(thread)
     events: dict[str, Any] = {}
     flying: list[Attempt] = []
     for journal in covered:
         state = view.states[journal]
         assert isinstance(state, RunState)
-        flying += state.open.values() if state.alive else ()
+        flying += state.open.values() if state.phase not in ENDS else ()
         asked = request if journal == run or below is None else below
         if journal != run and not _concerns(state, asked):
             continue
@@ -79,7 +80,9 @@ def says(states: Iterable[State], taken: Event) -> str:
         return taken.diff
     if not then or (isinstance(taken, e.CancelRequested) and taken.now):
         return ""
-    waits = waits_for_step(state for state in states if isinstance(state, RunState))
+    runs = [state for state in states if isinstance(state, RunState)]
+    slow = any(run.mode is Mode.BOUNDARY for run in runs)
+    waits = waits_for_step(runs) if slow else ""
     return f"{waits}, then {then}" if waits else ""
 
 

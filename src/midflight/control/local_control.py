@@ -19,7 +19,7 @@ from midflight.agents import Agent
 from midflight.control import ack
 from midflight.control.ack import Ack
 from midflight.control.any_control import AnyControl, cursors_of
-from midflight.control.audit_trail import audited, floods_of_callers
+from midflight.control.audit_trail import Audited, floods_of_callers
 from midflight.control.messages import Messages
 from midflight.control.recorder import Recorder
 from midflight.control.run_verbs import Asides, Handler, KillSwitch, RunRequests
@@ -67,25 +67,19 @@ class Control(AnyControl):
     ) -> Any:
         """Do a verb in the name of its caller; it leaves one record, whatever becomes of it."""
         entry, who = VERBS[verb], by.get("who")
-
-        async def done() -> Any:
-            entry.check_options(by)
-            options: dict[str, Any] = {"who": self._actor(who)}
+        async with Audited(self, entry, target, who):
+            given = entry.checked(given, by)
+            if who is not None and not isinstance(who, Actor):  # a bare name has no role
+                raise InvalidRequest(
+                    f'who= must be an Actor, as in Actor("Ada"), not {who!r:.80}. Nothing was '
+                    "changed."
+                )
+            options: dict[str, Any] = {"who": who or self._who}
             if entry.key:
                 options["key"] = by.get("key", "")
             if entry.expect:
                 options["expect"] = by.get("expect")
-            return await self._handlers[verb](target, **entry.checked(given), **options)
-
-        return await audited(self, entry.said, target, who, done)
-
-    def _actor(self, who: Actor | None) -> Actor:
-        """Return the caller, or this control's own; refuse a bare name, which has no role."""
-        if who is not None and not isinstance(who, Actor):
-            raise InvalidRequest(
-                f'who= must be an Actor, as in Actor("Ada"), not {who!r:.80}. Nothing was changed.'
-            )
-        return who or self._who
+            return await self._handlers[verb](target, **given, **options)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────
 

@@ -21,6 +21,8 @@ from midflight.journal.state import RunState
 from midflight.journal.threads import front
 from midflight.journal.threads import thread as t
 from midflight.runtime.threads.succession import (
+    Submitting,
+    Uncovered,
     begun_in,
     drafted,
     thread_of,
@@ -29,7 +31,17 @@ from midflight.runtime.threads.succession import (
 )
 from midflight.stores.codec import check_readable
 from midflight.stores.lookup import thread_state
-from midflight.stores.protocol import PAGE, RUN_PREFIX, THREAD_PREFIX, Draft, Query, Store, View
+from midflight.stores.protocol import (
+    PAGE,
+    RUN_PREFIX,
+    THREAD_PREFIX,
+    Committed,
+    Draft,
+    Query,
+    Store,
+    Submit,
+    View,
+)
 
 Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
 """Decides what follows from a request, in the same transaction; returns fields of its receipt."""
@@ -68,18 +80,45 @@ class Recorder:
     async def ask(self, run: str, verb: str, request: Request, *, expect: int | None = None) -> Ack:
         """Record one verb over a run, and over its children where it covers them."""
         check_readable(run, request)
-        row = await self.store.row(run)
+        if run.startswith(THREAD_PREFIX):
+            raise JournalNotFound(run)
+        submit = submitting(self.store, asked_for(verb, run, request))
 
-        cancels = isinstance(request, e.CancelRequested)
-        new = self.new_run() if cancels else ""  # begins if the cancel frees the front
+        def decided(view: View) -> Draft:
+            draft = cover(view, run, verb, request, expect=expect)
+            if any(isinstance(x, e.RunFinished) for own in draft.events.values() for x in own):
+                raise Uncovered(run)
+            return draft
+
+        try:
+            if isinstance(request, e.ResumeRequested) or getattr(request, "resume", False):
+                raise Uncovered(run)
+            done = await submit(Submit(self.ids(), (run,), decided))
+        except Uncovered:
+            done = await self._ask_in_thread(submit, run, verb, request, expect)
+        for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
+            if journal.startswith(RUN_PREFIX):  # what follows may stand in the thread, too
+                await self.engine.ensure(journal)
+        accepted: Ack = done.note
+        return accepted if done.records else await self._first_answer(accepted)
+
+    async def _ask_in_thread(
+        self, submit: Submitting, run: str, verb: str, request: Request, expect: int | None
+    ) -> Committed:
+        """Record a verb with which a run goes on, or after which its thread may go on.
+
+        An operator's switch forbids that. A run that never began ends as soon as it is cancelled.
+        """
+        row = await self.store.row(run)
+        new = self.new_run()
 
         def decided(agent: str, view: View) -> Draft:
             draft = cover(view, run, verb, request, expect=expect, thread=row.thread)
             return with_what_follows(view, draft, new=new, covered=agent)
 
         reads = (row.thread,) if isinstance(request, e.ResumeRequested) else ()
-        done = await transact(
-            submitting(self.store, asked_for(verb, run, request)),
+        return await transact(
+            submit,
             self.ids,
             (run, *reads),
             decided,
@@ -87,11 +126,6 @@ class Recorder:
             agent=row.agent,
             new=reads,
         )
-        for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
-            if journal.startswith(RUN_PREFIX):  # what follows may stand in the thread, too
-                await self.engine.ensure(journal)
-        accepted: Ack = done.note
-        return accepted if done.records else await self._first_answer(accepted)
 
     async def _first_answer(self, known: Ack) -> Ack:
         """Return the acknowledgement that the first request under this key got."""

@@ -6,7 +6,7 @@ run is not touched. The operator's switch stops all runs in a scope at once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -47,8 +47,8 @@ class RunRequests:
     def asking(self, verb: str, kind: type[Request], **fixed: Any) -> Handler:
         """Return the handler of a verb that is one request, with its arguments as fields."""
 
-        async def ask(run: str, *, expect: int | None, **fields: Any) -> Ack:
-            return await self.record.ask(run, verb, kind(**fields, **fixed), expect=expect)
+        def ask(run: str, *, expect: int | None, **fields: Any) -> Coroutine[Any, Any, Ack]:
+            return self.record.ask(run, verb, kind(**fields, **fixed), expect=expect)
 
         return ask
 

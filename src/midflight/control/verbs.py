@@ -89,24 +89,25 @@ class Verb(Struct, frozen=True):
                     for kind in self.on.split(" or ")
                 )
 
-    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return its arguments as they are recorded; refuse a switch that is neither on nor off."""
-        taken = dict(given)
-        for argument in self.takes:
-            if argument.type is bool:
-                check_switch(argument.name, taken[argument.name])
-            elif argument.type == list[int]:
-                taken[argument.name] = tuple(taken[argument.name])
-        return taken
+    def checked(self, given: Mapping[str, Any], by: Iterable[str]) -> dict[str, Any]:
+        """Return its arguments as they are recorded.
 
-    def check_options(self, given: Iterable[str]) -> None:
-        """Refuse a slip of the pen in words that name nothing private."""
-        for name in given:
+        A switch that is neither on nor off is refused, and so is a slip of the pen in the options,
+        in words that name nothing private.
+        """
+        for name in by:
             if name not in self.options:
                 raise TypeError(
                     f"there is no argument {name}=; besides its own this verb takes "
                     f"{', '.join(f'{one}=' for one in self.options)}. Nothing was changed."
                 )
+        taken = dict(given)
+        for argument in self.takes:
+            if argument.type is bool and type(taken[argument.name]) is not bool:
+                check_switch(argument.name, taken[argument.name])
+            elif argument.type == list[int]:
+                taken[argument.name] = tuple(taken[argument.name])
+        return taken
 
 
 def _on_run(name: str, help: str, *takes: Argument, **more: Any) -> Verb:  # noqa: A002

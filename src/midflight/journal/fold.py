@@ -10,13 +10,25 @@ from collections.abc import Iterable
 from typing import Final
 
 from midflight.journal import events as e
-from midflight.journal.effect_fold import EFFECTS, Apply
-from midflight.journal.phases import ENDS, Cause, Phase
-from midflight.journal.record import Event, Recorded, Request, Unknown, remember_key, size_of
-from midflight.journal.state import Delivery, Question, RunState, overcounted
+from midflight.journal.control_fold import CONTROLS, Apply, apply_pending
+from midflight.journal.phases import ENDS, Effect, Outcome, Phase
+from midflight.journal.record import (
+    Earlier,
+    Event,
+    Recorded,
+    Request,
+    Unknown,
+    Usage,
+    remember_key,
+    size_of,
+)
+from midflight.journal.state import SETTLE, WORKER_LOST, Attempt, Delivery, RunState, overcounted
 from midflight.journal.threads import thread_fold
 from midflight.journal.threads.thread import ThreadState
-from midflight.journal.transition_table import EPOCHAL, FACTS, State, next_phase
+from midflight.journal.transition_table import EPOCHAL, FACTS, TRANSITIONS, TRIAGE, State, rest
+
+AFTER_ALL: Final = "It was done after all, by a worker that was lost"
+AT_IT: Final = frozenset({None, Outcome.DONE, Outcome.UNKNOWN})
 
 
 def fold(state: State, records: Iterable[Recorded]) -> State:
@@ -43,23 +55,24 @@ def advance(state: State, record: Recorded) -> None:
     if apply is not None:
         apply(state, event, record.position)
     if kind not in BULK:
-        remember_key(state.keys, event, record.position)
         if isinstance(event, Request):
+            if event.key:
+                remember_key(state.keys, event, record.position)
             state.asked += size_of(event)
-        _move(state, event, record)
+        if kind is e.RunCreated:
+            state.created_at = record.at
+            state.relevant = record.position
+        else:
+            cell = TRANSITIONS[state.phase].get(kind, state.phase)
+            phase = cell if isinstance(cell, Phase) else rest(state, event)
+            if phase is not state.phase:
+                _move(state, phase, record)
     if kind in SIGNS_OF_LIFE:
         state.driven_at = record.at
 
 
-def _move(state: RunState, event: Event, record: Recorded) -> None:
+def _move(state: RunState, phase: Phase, record: Recorded) -> None:
     """Change the phase, and count the time in motion up to here."""
-    if isinstance(event, e.RunCreated):
-        state.created_at = record.at
-        state.relevant = record.position
-        return
-    phase = next_phase(state, event)
-    if phase is state.phase:
-        return
     moves = phase in {Phase.RUNNING, Phase.PAUSING}  # the time of undoing is not counted
     if moves and state.moving_since is None:
         state.moving_since = record.at
@@ -135,178 +148,202 @@ def _run_entered(s: RunState, event: e.RunEntered, _at: int) -> None:
 def _run_finished(s: RunState, event: e.RunFinished, at: int) -> None:
     s.error, s.finished = event.error, at
     if s.cancel_at:
-        _apply_pending(s, at, at, "cancel")
-
-
-def _killed(s: RunState, event: e.Killed, _at: int) -> None:
-    s.ended_by = event.who
-    s.driver = ""
-    s.epoch += 1
-
-
-def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
-    s.holds.add(Cause.USER)
-    s.ended_by = None
-    s.cancel_at, s.cancel_now, s.cancel_tree = 0, False, True
-    s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
-    s.deliveries[at] = Delivery("recover", "applied", at)
+        apply_pending(s, at, at, "cancel")
 
 
 def _looked_for_messages(s: RunState, _event: e.MessagesTaken | e.InboxOpened, _at: int) -> None:
     s.has_read = True
 
 
-# ── questions ────────────────────────────────────────────────────────────────────────────────
+# ── steps and attempts ───────────────────────────────────────────────────────────────────────
 
 
-def _question_opened(s: RunState, event: e.QuestionOpened, at: int) -> None:
-    s.questions[at] = Question(
-        at, event.kind, event.message, event.about, event.expires_at, event.answerers
+def _step_settled(s: RunState, event: e.StepSettled, _at: int) -> None:
+    if event.earlier is not None:
+        _taken_over(s, event.earlier)
+        return
+    s.done += not event.error
+    s.spent.steps += 1
+    s.spent.tool_calls += 1
+
+
+def _taken_over(s: RunState, earlier: Earlier) -> None:
+    """Note that a step took over an earlier effect, of this run or of another, and did nothing."""
+    if earlier.run:
+        s.inherited = (*s.inherited, earlier.label)
+    elif earlier.position in s.effects:
+        s.effects[earlier.position].reused = s.course
+
+
+def _attempt_started(s: RunState, event: e.AttemptStarted, at: int) -> None:
+    attempt = Attempt(
+        position=at,
+        step=event.step,
+        name=event.name,
+        noun=event.noun or event.name,
+        label=event.label or event.noun or event.name,
+        effect=event.effect,
+        key=event.idempotency_key,
+        undoable=event.undoable,
+        irreversible=event.irreversible,
+        release_always=event.release_always,
+        in_thread=event.in_thread,
+        is_step=event.tool != TRIAGE,
+        reserved_tokens=event.reserved.tokens,
+        reserved_usd=event.reserved.usd or 0.0,
+        course=s.course,
     )
+    s.open[at] = attempt
+    if event.effect is not Effect.MODEL:
+        s.effects[at] = attempt
+        s.spent.tool_calls += 1
+    s.windows.pop(event.step, None)
+    if event.irreversible:
+        s.relevant = at
+
+
+def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: int) -> None:
+    attempt = s.open.pop(event.attempt, None) or s.effects.get(event.attempt)
+    if attempt is None:
+        return
+    attempt.outcome, attempt.why = event.outcome, event.error
+    attempt.at_work = isinstance(event, e.AttemptSettled) and event.at_work
+    if event.outcome is Outcome.DONE and not attempt.counted:
+        s.done += attempt.is_step
+        s.spent.steps += attempt.effect is not Effect.MODEL
+    _spend(s, event.usage)
+    if attempt.irreversible:
+        s.relevant = at
+
+
+def _late_outcome(s: RunState, event: e.LateOutcome, at: int) -> None:
+    effect = s.effects.get(event.attempt)
+    if effect is not None and event.outcome is Outcome.DONE:
+        _done_late(s, effect)
+    _attempt_settled(s, event, at)
+    if effect is None:
+        return
+    effect.looked_up = True
+    s.timers.pop(f"{SETTLE}{event.attempt}", None)  # it need not be looked up again
+    if event.outcome is not Outcome.DONE:
+        return
+    effect.learned = at
+    if effect.undone:  # while it was in doubt: nobody knows which of the two came first
+        effect.undone, effect.undo_why = None, WORKER_LOST
+
+
+def _done_late(s: RunState, effect: Attempt) -> None:
+    """Count the step once, although others may be at it now or may have been at it before."""
+    others = [o for o in s.effects.values() if o.step == effect.step and o is not effect]
+    if effect.outcome is Outcome.NOT_DONE:
+        at_it = any(other.outcome in AT_IT for other in others)
+        twice = ", and may have been done twice" if at_it else ""
+        s.notices.append(("after all", f"{effect.label}: {AFTER_ALL}{twice}."))
+    effect.counted = any(other.outcome is Outcome.DONE for other in others)
+    for other in others:
+        other.counted |= other.outcome is None
+    s.windows.pop(effect.step, None)  # nobody begins it any more
+    s.stirred = True  # nor need anybody agree to it
+
+
+def _step_reused(s: RunState, event: e.StepReused, _at: int) -> None:
+    for effect in s.effects.values():
+        if effect.step == event.step:
+            effect.reused = s.course
+
+
+def _notice_given(s: RunState, event: e.NoticeGiven, _at: int) -> None:
+    s.notices.append((event.kind, event.text))
+
+
+def _spend(s: RunState, usage: Usage) -> None:
+    s.spent.tokens += usage.tokens
+    if usage.usd is None:
+        s.spent.unpriced += usage.tokens
+    else:
+        s.spent.usd += usage.usd
+
+
+def _usage_spent(s: RunState, event: e.UsageSpent, _at: int) -> None:
+    _spend(s, event.usage)
+
+
+def _window_opened(s: RunState, event: e.WindowOpened, _at: int) -> None:
+    s.windows[event.step] = (event.noun, event.until)
+
+
+def _timer_set(s: RunState, event: e.TimerSet, _at: int) -> None:
+    s.timers[event.name] = event.until
+    kind, _, attempt = event.name.rpartition(SETTLE)
+    if not kind and attempt.isdecimal() and (effect := s.effects.get(int(attempt))) is not None:
+        effect.unseen = True
+
+
+def _timer_cleared(s: RunState, event: e.TimerCleared, _at: int) -> None:
+    s.timers.pop(event.name, None)
+
+
+def _guard_set(s: RunState, event: e.GuardSet, _at: int) -> None:
+    s.guards[event.name] = (event.kind, event.fingerprint)
+    if not event.fingerprint:
+        del s.guards[event.name]
+
+
+def _plan_set(s: RunState, event: e.PlanSet, at: int) -> None:
+    s.plan, s.plan_from = event.steps, s.spent.steps
     s.relevant = at
 
 
-def _question_answered(s: RunState, event: e.QuestionAnswered, at: int) -> None:
-    s.questions.pop(event.question, None)
-    s.answered[event.question] = event.who.by
-    if Cause.USER in s.holds:
-        words = bytes(event.payload)[:80].decode(errors="replace")
-        s.answers.append("declined" if event.declined else words)
-    s.deliveries[at] = Delivery("answer", "applied", at)
-    s.relevant = at
-    s.stirred = True
+# ── undoing, saving, children ────────────────────────────────────────────────────────────────
 
 
-def _question_closed(s: RunState, event: e.QuestionClosed, at: int) -> None:
-    s.questions.pop(event.question, None)
-    s.relevant = at
-    s.stirred = True
+def _undo_started(s: RunState, event: e.UndoStarted, at: int) -> None:
+    s.undos[at] = event.effect
+    s.effects[event.effect].undo = at
 
 
-def _wait_began(s: RunState, _event: e.WaitBegan, _at: int) -> None:
-    s.waiting, s.stirred = True, False
+def _undo_settled(s: RunState, event: e.UndoSettled, _at: int) -> None:
+    effect = s.effects[s.undos.pop(event.undo)]
+    blindly = event.undone and event.undo < effect.learned  # see _late_outcome
+    effect.undo, effect.undo_why = 0, WORKER_LOST if blindly else event.why
+    effect.undo_at_work = event.at_work
+    if (event.undone or event.final) and not blindly:
+        effect.undone = event.undone
+        s.undo_wanted.discard(effect.position)
 
 
-# ── control ──────────────────────────────────────────────────────────────────────────────────
+def _work_saved(s: RunState, event: e.WorkSaved, _at: int) -> None:
+    s.saved.extend(event.what)
 
 
-def _pause_requested(s: RunState, _event: e.PauseRequested, at: int) -> None:
-    if Cause.USER not in s.holds:
-        s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
-    s.holds.add(Cause.USER)
-    at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
-    s.deliveries[at] = Delivery("pause", "applied", at) if at_once else Delivery("pause")
-    if not at_once:
-        s.pending[at] = "pause"
+def _child_spawned(s: RunState, event: e.ChildSpawned, at: int) -> None:
+    s.children[event.child] = ""
+    s.allotments[event.child] = event.allotment
+    s.effects[at] = Attempt(
+        position=at,
+        step=event.step,
+        name=event.agent,
+        noun=f"background run: {event.brief}",
+        label=f"background run: {event.brief}",
+        effect=Effect.ONCE,
+        key="",
+        undoable=True,
+        irreversible=False,
+        release_always=False,
+        child=event.child,
+        outcome=Outcome.DONE,
+        course=s.course,
+    )
 
 
-def _resume_requested(s: RunState, _event: e.ResumeRequested, at: int) -> None:
-    _let_go(s, Cause.USER, at)
-    s.stirred = True  # what it waits for may not be what it would ask now: it looks again
-    s.deliveries[at] = Delivery("resume", "applied", at)
-
-
-def _let_go(s: RunState, cause: Cause, at: int) -> None:
-    s.holds.discard(cause)
-    if cause is Cause.USER:
-        s.held_since, s.answers = None, []
-        _supersede(s, at, "pause")
-    if cause is Cause.HUMAN:
-        s.human = ""
-        _supersede(s, at, "take over")
-
-
-def _redirect_requested(s: RunState, event: e.RedirectRequested, at: int) -> None:
-    _supersede(s, at, "redirect")
-    s.redirect = (event.text, event.profile)
-    s.pending[at] = "redirect"
-    s.deliveries[at] = Delivery("redirect")
-    if event.resume:
-        _let_go(s, Cause.USER, at)
-
-
-def _redirect_delivered(s: RunState, event: e.RedirectDelivered, at: int) -> None:
-    _apply_pending(s, event.upto, at, "redirect")
-    s.brief = event.brief
-    s.course += 1
-    s.profile = event.profile or s.profile
-    s.windows.clear()
-    s.relevant = at
-    if "redirect" not in s.pending.values():  # one that came after `upto` is still to be told
-        s.redirect = None
-
-
-def _paused(s: RunState, event: e.Paused, at: int) -> None:
-    _apply_pending(s, event.upto, at, "pause", "take over")
-    s.windows.clear()
-
-
-def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
-    _supersede(s, at, "pause", "take over", "redirect", "cancel")
-    s.redirect = None
-    s.holds.clear()
-    s.questions.clear()
-    s.windows.clear()
-    again = bool(s.cancel_at)
-    s.cancel_tree = event.scope == "tree" or (again and s.cancel_tree)
-    s.cancel_at = at
-    s.cancel_now |= event.now
-    s.ended_by = event.who
-    s.pending[at] = "cancel"
-    s.deliveries[at] = Delivery("cancel")
-
-
-def _apply_pending(s: RunState, upto: int, at: int, *verbs: str) -> None:
-    for asked in [p for p, v in s.pending.items() if v in verbs and p <= upto]:
-        s.deliveries[asked] = Delivery(s.pending.pop(asked), "applied", at)
-
-
-def _supersede(s: RunState, at: int, *verbs: str) -> None:
-    for asked in [p for p, verb in s.pending.items() if verb in verbs]:
-        s.deliveries[asked] = Delivery(s.pending.pop(asked), "superseded", at)
-
-
-def _effect_stop_requested(s: RunState, event: e.EffectStopRequested, at: int) -> None:
-    s.deliveries[at] = Delivery("stop effect", "applied", at)
-
-
-def _undo_requested(s: RunState, event: e.UndoRequested, at: int) -> None:
-    able = (p for p, a in s.effects.items() if a.can_be_undone and not s.repeated(a))
-    s.undo_wanted.update(event.effects or able)
-    s.deliveries[at] = Delivery("undo", "applied", at)
-
-
-def _limits_raised(s: RunState, event: e.LimitsRaised, at: int) -> None:
-    s.limits = event.limits.over(event.kept)
-    _let_go(s, Cause.CAP, at)
-    s.deliveries[at] = Delivery("raise limits", "applied", at)
-
-
-def _hold_placed(s: RunState, event: e.HoldPlaced, at: int) -> None:
-    s.holds.add(event.cause)
-    if event.cause is Cause.PARKED:
-        s.parked_for = event.why
-
-
-def _taken_over(s: RunState, event: e.TakenOver, at: int) -> None:
-    at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
-    s.holds.add(Cause.HUMAN)
-    s.human = event.who.by
-    s.deliveries[at] = Delivery("take over", "applied", at) if at_once else Delivery("take over")
-    if not at_once:
-        s.pending[at] = "take over"
-    s.relevant = at
-
-
-def _handed_back(s: RunState, event: e.HandedBack, at: int) -> None:
-    _let_go(s, Cause.HUMAN, at)
-    s.stirred = True
-    s.deliveries[at] = Delivery("hand back", "applied", at)
-    s.relevant = at
-
-
-def _hold_lifted(s: RunState, event: e.HoldLifted, at: int) -> None:
-    _let_go(s, event.cause, at)
+def _child_settled(s: RunState, event: e.ChildSettled, _at: int) -> None:
+    s.children[event.child] = event.outcome
+    s.allotments.pop(event.child, None)
+    s.spent.steps += event.steps
+    s.plan_from += event.steps  # these steps are not in this run's plan
+    s.spent.tool_calls += event.tool_calls
+    _spend(s, event.usage)
+    s.spent.unpriced += event.unpriced
 
 
 _APPLY: Final[dict[type[Event], Apply]] = {
@@ -316,28 +353,26 @@ _APPLY: Final[dict[type[Event], Apply]] = {
     e.DriverRevoked: _driver_revoked,
     e.RunEntered: _run_entered,
     e.RunFinished: _run_finished,
-    e.Killed: _killed,
-    e.Recovered: _recovered,
     e.MessagesTaken: _looked_for_messages,
     e.InboxOpened: _looked_for_messages,
-    e.QuestionOpened: _question_opened,
-    e.QuestionAnswered: _question_answered,
-    e.QuestionClosed: _question_closed,
-    e.WaitBegan: _wait_began,
-    e.PauseRequested: _pause_requested,
-    e.ResumeRequested: _resume_requested,
-    e.RedirectRequested: _redirect_requested,
-    e.RedirectDelivered: _redirect_delivered,
-    e.Paused: _paused,
-    e.CancelRequested: _cancel_requested,
-    e.EffectStopRequested: _effect_stop_requested,
-    e.UndoRequested: _undo_requested,
-    e.LimitsRaised: _limits_raised,
-    e.HoldPlaced: _hold_placed,
-    e.HoldLifted: _hold_lifted,
-    e.TakenOver: _taken_over,
-    e.HandedBack: _handed_back,
-    **EFFECTS,
+    e.StepSettled: _step_settled,
+    e.StepReused: _step_reused,
+    e.NoticeGiven: _notice_given,
+    e.AttemptStarted: _attempt_started,
+    e.AttemptSettled: _attempt_settled,
+    e.LateOutcome: _late_outcome,
+    e.UsageSpent: _usage_spent,
+    e.WindowOpened: _window_opened,
+    e.TimerSet: _timer_set,
+    e.TimerCleared: _timer_cleared,
+    e.GuardSet: _guard_set,
+    e.PlanSet: _plan_set,
+    e.UndoStarted: _undo_started,
+    e.UndoSettled: _undo_settled,
+    e.WorkSaved: _work_saved,
+    e.ChildSpawned: _child_spawned,
+    e.ChildSettled: _child_settled,
+    **CONTROLS,
 }
 
 BULK: Final = {e.StepSettled, e.AttemptStarted, e.AttemptSettled, e.TextStreamed}

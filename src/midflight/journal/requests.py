@@ -181,8 +181,7 @@ def _may(request: Request) -> None:
     role, needs = request.who.role, Role.CONTROLLER
     if isinstance(request, OPERATOR_ONLY):
         needs = Role.OPERATOR
-    speaking = isinstance(request, t.SPEAKING)
-    if rank(role) < rank(needs) and not speaking:
+    if role not in {needs, Role.OPERATOR} and not isinstance(request, t.SPEAKING):
         raise NotAllowed(request.who.by, role, signal(request), f"the role {needs}")
 
 
@@ -201,7 +200,7 @@ def check_reach(scope: str) -> None:
 
 
 def _known(state: State, request: Request) -> Known | None:
-    taken = state.keys.get(key_of(request))
+    taken = state.keys.get(key_of(request)) if request.key else None
     if taken is None:
         return None
     position, digest = taken
@@ -238,7 +237,8 @@ def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None)
             if state.phase is Phase.CANCELLING and (state.cancel_now or not request.now):
                 return Known(state.cancel_at)
             asked = msgspec.structs.replace(request, in_flight=tuple(state.open))
-            return (asked, *_end_at_once(state)) if state.never_begun else (asked,)
+            begun = state.entered or not state.never_begun
+            return (asked,) if begun else (asked, *_end_at_once(state))
         case e.QuestionAnswered():
             _answerable(state, request)
         case e.RunCreated():

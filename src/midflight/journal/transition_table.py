@@ -179,12 +179,6 @@ def rest(state: RunState, event: Event) -> Phase:
     return Phase.RUNNING
 
 
-def next_phase(state: RunState, event: Event) -> Phase:
-    """The phase after ``event``, whose other marks are already in ``state``."""
-    cell = TRANSITIONS[state.phase].get(type(event), state.phase)
-    return cell if isinstance(cell, Phase) else rest(state, event)
-
-
 def check(state: State, event: Event) -> None:
     """Raise unless ``event`` may be the next one. Changes nothing.
 
@@ -334,10 +328,11 @@ def _run_finished(s: RunState, event: e.RunFinished) -> str | None:
 def _effect_stopped(s: RunState, event: e.EffectStopRequested) -> str | None:
     attempt = s.open.get(event.attempt)
     if attempt is None:
-        return "it is not in flight"
+        return f"the effect at position {event.attempt} is not in flight"
     if attempt.in_thread:
-        return "it runs in a thread, which nobody can stop: the pause waits for its end"
-    return None if attempt.can_be_stopped else "it cannot be stopped once begun"
+        name = attempt.label
+        return f"{name} runs in a thread, which nobody can stop: the pause waits for its end"
+    return None if attempt.can_be_stopped else f"{attempt.label} cannot be stopped once begun"
 
 
 def _cancelled(s: RunState, event: e.CancelRequested) -> str | None:
@@ -361,7 +356,7 @@ def _open_question(s: RunState, event: e.QuestionAnswered | e.QuestionClosed) ->
     if event.question in s.questions:
         return None
     others = ", ".join(map(str, s.questions))
-    but = f"only {others}" if others else "nor any other"
+    but = f"only {others}" if others else "and no other is"
     return f"question {event.question} is not open, {but}"
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
 
 from midflight.errors import InvalidRequest, JournalNotFound, NeedsPerson
-from midflight.journal.events import QuestionOpened, RunFinished
+from midflight.journal.events import Killed, QuestionOpened, RunFinished
 from midflight.journal.fold import advance, fold
 from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
@@ -16,6 +16,8 @@ from midflight.journal.transition_table import State
 from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
 
 ON_QUESTION: Final = ("wait", "raise")
+ENDINGS: Final = frozenset({RunFinished, Killed})
+"""The events with which a run ends."""
 
 
 class Watching(Protocol):
@@ -112,7 +114,7 @@ async def result_of(blobs: Blobs, ended: RunFinished) -> bytes:
 
 
 async def without_person(
-    until: Callable[[str, Callable[[RunState], bool]], Awaitable[RunState]],
+    ended: Callable[[str], Awaitable[RunState]],
     journals: Journals,
     run: str,
     on_question: str,
@@ -125,7 +127,7 @@ async def without_person(
         words = " or ".join(repr(word) for word in ON_QUESTION)
         raise InvalidRequest(f"on_question= must be {words}, not {on_question!r:.40}.")
     if on_question == "wait":
-        return await until(run, lambda s: not s.alive)
+        return await ended(run)
     while True:
         family = await _family(journals, run)
         if await _ended_or_grown(journals, run, family):
@@ -187,4 +189,22 @@ async def until(journals: Journals, run: str, ready: Callable[[RunState], bool])
 
     async with journals.watch({run: state.head}) as news:
         await news.until(is_ready)
+    return state
+
+
+async def ended(journals: Journals, run: str) -> RunState:
+    """Wait for the end of a run, and give the run as it was then; until then nothing is folded."""
+    state, end = await run_state(journals, run), 0
+    if not state.alive:
+        return state
+
+    def is_end(record: Recorded) -> bool:
+        nonlocal end
+        end = record.position if type(record.event) in ENDINGS else 0
+        return end > 0
+
+    async with journals.watch({run: state.head}) as news:
+        await news.until(is_end)
+    while state.head < end:
+        fold(state, await journals.read(run, state.head, min(PAGE, end - state.head)))
     return state

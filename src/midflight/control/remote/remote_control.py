@@ -139,9 +139,9 @@ class RemoteControl(AnyControl):
         would not list what the first has stopped.
         """
         entry = VERBS[verb]
-        entry.check_options(by)
+        taken = entry.checked(given, by)
         _check_who(by.get("who"))
-        body = {name: _sent(value) for name, value in entry.checked(given).items()}
+        body = {name: _sent(value) for name, value in taken.items()}
         if entry.expect and by.get("expect") is not None:
             body["expect"] = by["expect"]
         if verb == "converse":

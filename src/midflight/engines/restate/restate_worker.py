@@ -21,8 +21,7 @@ import anyio
 
 from midflight.agents import Agent
 from midflight.engines.driver_pool import DRAIN_S, Crew, Post, known_agents
-from midflight.engines.restate.placement import RestateEngine
-from midflight.engines.restate.registration import keep_registered
+from midflight.engines.restate.placement import RestateEngine, keep_registered
 from midflight.engines.restate.restate_address import Restate
 from midflight.engines.restate.worker_door import ANSWER_S, LOOK_S, App, Door, first_of, hung_up
 from midflight.engines.sweep import SWEEP_S

@@ -1,0 +1,208 @@
+"""Folds the events with which people steer a run, and its questions: one small function per event.
+
+The other events are in ``fold``, which knows when each is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from midflight.journal import events as e
+from midflight.journal.phases import Cause, Phase
+from midflight.journal.record import Event
+from midflight.journal.state import Delivery, Question, RunState
+
+Apply = Callable[[RunState, Any, int], None]
+"""Changes the state by an event at a position."""
+
+
+# ── questions ────────────────────────────────────────────────────────────────────────────────
+
+
+def _question_opened(s: RunState, event: e.QuestionOpened, at: int) -> None:
+    s.questions[at] = Question(
+        at, event.kind, event.message, event.about, event.expires_at, event.answerers
+    )
+    s.relevant = at
+
+
+def _question_answered(s: RunState, event: e.QuestionAnswered, at: int) -> None:
+    s.questions.pop(event.question, None)
+    s.answered[event.question] = event.who.by
+    if Cause.USER in s.holds:
+        words = bytes(event.payload)[:80].decode(errors="replace")
+        s.answers.append("declined" if event.declined else words)
+    s.deliveries[at] = Delivery("answer", "applied", at)
+    s.relevant = at
+    s.stirred = True
+
+
+def _question_closed(s: RunState, event: e.QuestionClosed, at: int) -> None:
+    s.questions.pop(event.question, None)
+    s.relevant = at
+    s.stirred = True
+
+
+def _wait_began(s: RunState, _event: e.WaitBegan, _at: int) -> None:
+    s.waiting, s.stirred = True, False
+
+
+# ── control ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _pause_requested(s: RunState, _event: e.PauseRequested, at: int) -> None:
+    if Cause.USER not in s.holds:
+        s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
+    s.holds.add(Cause.USER)
+    at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
+    s.deliveries[at] = Delivery("pause", "applied", at) if at_once else Delivery("pause")
+    if not at_once:
+        s.pending[at] = "pause"
+
+
+def _resume_requested(s: RunState, _event: e.ResumeRequested, at: int) -> None:
+    _let_go(s, Cause.USER, at)
+    s.stirred = True  # what it waits for may not be what it would ask now: it looks again
+    s.deliveries[at] = Delivery("resume", "applied", at)
+
+
+def _let_go(s: RunState, cause: Cause, at: int) -> None:
+    s.holds.discard(cause)
+    if cause is Cause.USER:
+        s.held_since, s.answers = None, []
+        _supersede(s, at, "pause")
+    if cause is Cause.HUMAN:
+        s.human = ""
+        _supersede(s, at, "take over")
+
+
+def _redirect_requested(s: RunState, event: e.RedirectRequested, at: int) -> None:
+    _supersede(s, at, "redirect")
+    s.redirect = (event.text, event.profile)
+    s.pending[at] = "redirect"
+    s.deliveries[at] = Delivery("redirect")
+    if event.resume:
+        _let_go(s, Cause.USER, at)
+
+
+def _redirect_delivered(s: RunState, event: e.RedirectDelivered, at: int) -> None:
+    apply_pending(s, event.upto, at, "redirect")
+    s.brief = event.brief
+    s.course += 1
+    s.profile = event.profile or s.profile
+    s.windows.clear()
+    s.relevant = at
+    if "redirect" not in s.pending.values():  # one that came after `upto` is still to be told
+        s.redirect = None
+
+
+def _paused(s: RunState, event: e.Paused, at: int) -> None:
+    apply_pending(s, event.upto, at, "pause", "take over")
+    s.windows.clear()
+
+
+def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
+    _supersede(s, at, "pause", "take over", "redirect", "cancel")
+    s.redirect = None
+    s.holds.clear()
+    s.questions.clear()
+    s.windows.clear()
+    again = bool(s.cancel_at)
+    s.cancel_tree = event.scope == "tree" or (again and s.cancel_tree)
+    s.cancel_at = at
+    s.cancel_now |= event.now
+    s.ended_by = event.who
+    s.pending[at] = "cancel"
+    s.deliveries[at] = Delivery("cancel")
+
+
+def apply_pending(s: RunState, upto: int, at: int, *verbs: str) -> None:
+    """Note that what was asked with these verbs, up to a position, has been done."""
+    for asked in [p for p, v in s.pending.items() if v in verbs and p <= upto]:
+        s.deliveries[asked] = Delivery(s.pending.pop(asked), "applied", at)
+
+
+def _supersede(s: RunState, at: int, *verbs: str) -> None:
+    for asked in [p for p, verb in s.pending.items() if verb in verbs]:
+        s.deliveries[asked] = Delivery(s.pending.pop(asked), "superseded", at)
+
+
+def _effect_stop_requested(s: RunState, event: e.EffectStopRequested, at: int) -> None:
+    s.deliveries[at] = Delivery("stop effect", "applied", at)
+
+
+def _undo_requested(s: RunState, event: e.UndoRequested, at: int) -> None:
+    able = (p for p, a in s.effects.items() if a.can_be_undone and not s.repeated(a))
+    s.undo_wanted.update(event.effects or able)
+    s.deliveries[at] = Delivery("undo", "applied", at)
+
+
+def _limits_raised(s: RunState, event: e.LimitsRaised, at: int) -> None:
+    s.limits = event.limits.over(event.kept)
+    _let_go(s, Cause.CAP, at)
+    s.deliveries[at] = Delivery("raise limits", "applied", at)
+
+
+def _hold_placed(s: RunState, event: e.HoldPlaced, at: int) -> None:
+    s.holds.add(event.cause)
+    if event.cause is Cause.PARKED:
+        s.parked_for = event.why
+
+
+def _taken_over(s: RunState, event: e.TakenOver, at: int) -> None:
+    at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
+    s.holds.add(Cause.HUMAN)
+    s.human = event.who.by
+    s.deliveries[at] = Delivery("take over", "applied", at) if at_once else Delivery("take over")
+    if not at_once:
+        s.pending[at] = "take over"
+    s.relevant = at
+
+
+def _handed_back(s: RunState, event: e.HandedBack, at: int) -> None:
+    _let_go(s, Cause.HUMAN, at)
+    s.stirred = True
+    s.deliveries[at] = Delivery("hand back", "applied", at)
+    s.relevant = at
+
+
+def _hold_lifted(s: RunState, event: e.HoldLifted, at: int) -> None:
+    _let_go(s, event.cause, at)
+
+
+def _killed(s: RunState, event: e.Killed, _at: int) -> None:
+    s.ended_by = event.who
+    s.driver = ""
+    s.epoch += 1
+
+
+def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
+    s.holds.add(Cause.USER)
+    s.ended_by = None
+    s.cancel_at, s.cancel_now, s.cancel_tree = 0, False, True
+    s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
+    s.deliveries[at] = Delivery("recover", "applied", at)
+
+
+CONTROLS: Final[dict[type[Event], Apply]] = {
+    e.QuestionOpened: _question_opened,
+    e.QuestionAnswered: _question_answered,
+    e.QuestionClosed: _question_closed,
+    e.WaitBegan: _wait_began,
+    e.PauseRequested: _pause_requested,
+    e.ResumeRequested: _resume_requested,
+    e.RedirectRequested: _redirect_requested,
+    e.RedirectDelivered: _redirect_delivered,
+    e.Paused: _paused,
+    e.CancelRequested: _cancel_requested,
+    e.EffectStopRequested: _effect_stop_requested,
+    e.UndoRequested: _undo_requested,
+    e.LimitsRaised: _limits_raised,
+    e.HoldPlaced: _hold_placed,
+    e.HoldLifted: _hold_lifted,
+    e.TakenOver: _taken_over,
+    e.HandedBack: _handed_back,
+    e.Killed: _killed,
+    e.Recovered: _recovered,
+}
