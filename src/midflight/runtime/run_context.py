@@ -33,7 +33,7 @@ from midflight.runtime.steps import offspring
 from midflight.runtime.steps.attempt import perform
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.tool_call import refuse_inside_a_step
-from midflight.tools.declaration import Tool, as_tool
+from midflight.tools.declaration import Tool, undeclared
 
 BREATH: Final = 64  # steps from the record before the other runs have their turn
 
@@ -104,7 +104,8 @@ class RunContext:
         if key != "":
             values.check_name("run.step", "the key of Step", key)
         await self._calls.listen()
-        host, tool = self._host, as_tool(function)
+        host = self._host
+        tool = function if isinstance(function, Tool) else undeclared(function)
         stored = values.encode_arguments(name, args, kwargs, tool.function)
         asked, identity = step_identity(host.history, key, name, stored, reusable=tool.reusable)
         kind = values.result_type(tool.function)

@@ -177,6 +177,7 @@ def declared(function: Callable[P, T], **options: Unpack[Options]) -> Tool[P, T]
     given: dict[str, Any] = {**options}
     given["name"] = given.get("name") or name_of(function)
     check_options(function, given)
+    function = _hashable(function)
     given["effect"] = Effect(given.get("effect", Effect.ONCE))
     given["relies_on"] = tuple(given.get("relies_on", ()))
     given["runs"] = given.get("runs") or runs_of(function)
@@ -228,9 +229,18 @@ def find_tool(name: str) -> Tool | None:
     return REGISTRY.get(alike(name, unnamed))
 
 
-def as_tool(function: Callable[..., Any]) -> Tool:
-    """Return a declared tool as it is; any other function as ``once``."""
-    return function if isinstance(function, Tool) else _undeclared(function)
+def undeclared(function: Callable[..., Any]) -> Tool:
+    """Return a function that nobody has declared as a tool: its effect happens ``once``."""
+    return _undeclared(_hashable(function))
+
+
+def _hashable(function: Callable[P, T]) -> Callable[P, T]:
+    """Return what can be the key of a cache: the instances of many dataclasses cannot."""
+    try:
+        hash(function)
+    except TypeError:
+        return functools.partial(function)
+    return function
 
 
 @functools.lru_cache(maxsize=1024)
