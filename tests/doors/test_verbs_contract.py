@@ -32,10 +32,8 @@ from midflight.engines.local_engine import NoEngine
 from midflight.errors import MidflightError, NotAllowed
 from midflight.handles import RunHandle, ThreadHandle
 from midflight.interfaces.chat.discord_interactions import commands_for
-from midflight.interfaces.cli.command_table import COMMANDS
 from midflight.interfaces.cli.console import person
-from midflight.interfaces.cli.lazy_commands import imported
-from midflight.interfaces.cli.main import main
+from midflight.interfaces.cli.main import COMMANDS, imported, main
 from midflight.interfaces.http import routes_journals, routes_server
 from midflight.interfaces.http.bodies import BODIES
 from midflight.interfaces.tui.slash_commands import SLASH
