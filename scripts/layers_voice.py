@@ -104,7 +104,7 @@ VOICE_MUTANTS = (
     Mutant(
         "voice: an answer that begins with the question's last sample is no assent to it",
         "src/midflight/interfaces/voice/line.py",
-        " or (floor is Floor.HELD and not self.mouth.can_go_on)\n",
+        " or (floor is Floor.HELD and not self.mouth.agenda.aside)\n",
         "\n",
         (ODD + "an_answer_that_begins_with_the_questions_last_sample_is_one",),
     ),

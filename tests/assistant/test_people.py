@@ -99,7 +99,7 @@ async def test_a_policy_stops_the_turn_before_the_words_are_shown(driving: Open)
         said = [spoken.text for spoken in await control.transcript(await thread(control, run))]
         assert "hunter2" not in result + "".join(said)
         assert model.asked[0].ended == "closed"
-        assert any("not said here" in text for text in said)
+        assert any("against these words" in text for text in said)
 
 
 @pytest.mark.parametrize(("says", "told"), [("approve", True), ("reject", False)])

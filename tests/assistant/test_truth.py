@@ -175,7 +175,7 @@ async def test_a_side_question_sees_a_viewers_words_quoted(driving: Open) -> Non
     [
         ("approve", "Her salary is 5, and so on", 1),
         ({"edit": "It is confidential"}, "It is confidential", 1),
-        ("reject", "not said here", 1),
+        ("reject", "against these words", 1),
         ({"respond": "Leave that out"}, "All is well", 2),
     ],
 )
@@ -260,7 +260,7 @@ async def test_a_policy_hears_side_answers_and_what_a_triage_says(driving: Open)
         await office.until_begun("slow")
         thread = await thread_of(control, run)
         await control.ask_aside(run, "What is it?", who=ANN)
-        await until_said(control, thread, "not said here")
+        await until_said(control, thread, "against these words")
         await control.send(run, "tell me too", who=ANN)
         await until_said(control, thread, "I take it into account")
         office.gate("slow").set()

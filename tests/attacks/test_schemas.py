@@ -297,6 +297,7 @@ async def test_hostile_tools_of_a_server_are_left_out_and_the_others_can_be_call
         command = (sys.executable, str(HERE / "mcp_hostile.py"), str(listing))
         async with McpServer.stdio(*command, name="hostile") as server:
             assert set(server.left_out) == {"hidden", "remote"}
+            assert all(why.startswith("its schema ") for why in server.left_out.values())
             good, exploding = server.tools
             assert parse(good, '{"a": "b"}') == {"a": "b"}
             began = time.monotonic()

@@ -25,7 +25,6 @@ from midflight.journal.record import Decision, Recorded
 from midflight.journal.state import WORKER_LOST, RunState
 from midflight.journal.status import receipt
 from midflight.stores.protocol import Query, Row
-from midflight.tools.declaration import as_tool
 
 TAKEOVER_S = 60.0
 SETTLE_S = 0.5
@@ -33,7 +32,7 @@ WAKES_S = 8.0  # after a takeover: by then others have given up waiting and gone
 PONDERS_S = 2.0
 AT_ONCE_S = 0.05  # the coarsest of the clocks, and a signal on its way
 NEAR_S = 15.0  # around what was done twice: what is told of it
-UNCHECKED = as_tool(fleet_world.order).name
+UNCHECKED = fleet_world.order.name
 MOVING = (Phase.QUEUED, Phase.RUNNING)  # one that waits for a person needs no driver
 
 

@@ -25,7 +25,7 @@ from midflight.inputs import steady
 from midflight.journal.phases import Effect, Outcome
 from midflight.runtime.steps.bounds import Aborted, Alarms, Returned
 from midflight.runtime.steps.tool_call import Call
-from midflight.tools.declaration import as_tool
+from midflight.tools.declaration import undeclared
 from midflight.tools.processes.process import run_process
 from midflight.tools.processes.supervised import OVERTIME_S, limit
 from scenarios import keeper
@@ -124,7 +124,7 @@ async def test_what_was_waited_for_ends_as_it_would_without_us(driving: Open) ->
 
 async def test_what_waits_for_a_thread_does_not_begin_when_its_worker_is_not_to_any_more() -> None:
     began = list[str]()
-    late = Call(as_tool(lambda: began.append("late")), (), {}, Alarms(), may_begin=lambda: False)
+    late = Call(undeclared(lambda: began.append("late")), (), {}, Alarms(), may_begin=lambda: False)
 
     assert await late.run() == Aborted("it waited too long for a thread", began=False)
     assert began == []
@@ -132,7 +132,7 @@ async def test_what_waits_for_a_thread_does_not_begin_when_its_worker_is_not_to_
 
 async def test_a_process_that_a_read_starts_may_outlive_it() -> None:
     """Nobody relies on the timeout of what does not touch the world."""
-    call = Call(as_tool(_starts_a_process), (), {}, Alarms())
+    call = Call(undeclared(_starts_a_process), (), {}, Alarms())
     assert call.tool.effect is Effect.ONCE
     read = msgspec.structs.replace(call.tool, effect=Effect.READ, timeout=0.1)
     ending = await Call(read, (), {}, Alarms()).run()

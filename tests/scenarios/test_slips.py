@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -28,7 +29,7 @@ from midflight.journal.record import Actor, Limits
 from midflight.run import Run
 from midflight.stores.codec import BLOB_MAX
 from midflight.tools.declaration import REGISTRY, NotDone, tool
-from midflight.tools.options import EffectName
+from midflight.tools.options import Approval, EffectName, Retry
 from scenarios.conftest import Open
 
 pytestmark = pytest.mark.anyio
@@ -78,11 +79,35 @@ def test_decorators_need_no_brackets() -> None:
         ({"timeout": float("nan")}, "timeout= has to be a number"),
         ({"undo_window": float("inf")}, "undo_window= has to be a number"),
         ({"label": "caf\ud800"}, "label= has to be text that can be stored"),
+        ({"approval": Approval(within="soon")}, "approval= has to be True, False, a rule or an"),  # type: ignore[arg-type]
+        ({"effect": "read", "retry": Retry(None)}, "retry= has to be a number or a Retry"),  # type: ignore[arg-type]
     ],
 )
 def test_an_option_that_cannot_be_meant_is_named(options: Any, why: str) -> None:
     with pytest.raises(InvalidTool, match=why):
         tool(name="slips.bad", **options)(print)
+
+
+@dataclass
+class Adder:
+    """Can be called, and cannot be the key of a dict, as most dataclasses."""
+
+    by: int
+
+    async def __call__(self, number: int) -> int:
+        return number + self.by
+
+
+async def test_what_can_be_called_but_is_no_key_of_a_dict_is_a_step_like_any_other(
+    driving: Open,
+) -> None:
+    @agent("slips.adder")
+    async def adding(run: Run) -> int:
+        declared = tool(effect="read", name="slips.add")(Adder(1))
+        return await run.step("Add", Adder(10), 100) + await run.step("Add more", declared, 0)
+
+    async with driving(adding) as control:
+        assert await control.result(await control.start(adding, "add")) == 111
 
 
 def test_caps_that_are_no_caps_are_refused_where_the_agent_is_declared() -> None:

@@ -92,4 +92,4 @@ async def test_a_key_that_was_down_for_too_long_is_told_of(tmp_path: Path) -> No
         await there.line.press(down=True)
         await there.room.wait(29)
 
-        assert ["Press it again" in str(shown) for shown in there.of(Trouble)] == [True]
+        assert ["Press the key again" in str(shown) for shown in there.of(Trouble)] == [True]

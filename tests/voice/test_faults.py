@@ -180,8 +180,8 @@ async def test_what_an_ear_that_stops_again_costs_is_told_as_it_is(
         await there.room.wait(2 * REST_MS / 1000)
 
         first, then = (text for text, _ in troubles(there))
-        assert first.endswith("for 5 s I go by loudness.")
-        assert then.endswith("and not for the first time.")
+        assert "; for 5 s I go by loudness. " in first
+        assert "and not for the first time; from now on I go by loudness. " in then
 
 
 def test_what_came_after_a_sound_has_ended_is_the_beginning_of_the_next() -> None:

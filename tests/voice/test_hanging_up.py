@@ -66,7 +66,7 @@ async def test_half_an_utterance_answers_nothing_and_is_a_message_that_says_so(
         run = await control.start(asker, "Mail", thread=THREAD, who=BOB)
         await control.until(run, lambda state: bool(state.questions))
         async with call() as there:
-            await there.room.until(lambda: bool(there.line.mouth.asked))
+            await there.room.until(lambda: bool(there.line.mouth.agenda.asked))
             await there.rests()
             await there.room.hear(there.words.said(half, 0.4))  # of "yes, but only to Bob"
 
@@ -129,7 +129,7 @@ async def test_what_was_said_to_its_end_before_the_line_ended_is_done_as_ever(
         run = await control.start(asker, "Mail", thread=THREAD, who=BOB)
         await control.until(run, lambda state: bool(state.questions))
         async with call() as there:
-            await there.room.until(lambda: bool(there.line.mouth.asked))
+            await there.room.until(lambda: bool(there.line.mouth.agenda.asked))
             await there.rests()
             recogniser.thinks = told_now.wait
             await there.goes_by(words.said("Yes", 0.4))

@@ -43,7 +43,7 @@ async def test_words_after_a_hold_are_a_message_and_it_stays_held(
 
         assert Cause.USER in (await there.control.state(run)).holds
         assert (len(model.asked), there.room.sink.played) == (1, played)
-        assert [said.heard for said in there.line.mouth.put_by] == ["one two three four"]
+        assert [said.heard for said in there.line.mouth.agenda.aside] == ["one two three four"]
         messages = [line.text for line in await there.control.transcript(THREAD)]
         assert "Let me find my glasses" in messages
 
@@ -105,7 +105,7 @@ async def test_an_assent_to_our_own_words_does_not_bring_back_what_is_to_wait(
         await there.rests()
 
         assert there.room.sink.played == played + 9 * WORD
-        assert [said.heard for said in there.line.mouth.put_by] == ["one two three four"]
+        assert [said.heard for said in there.line.mouth.agenda.aside] == ["one two three four"]
 
 
 # ── the order of speech ──────────────────────────────────────────────────────────────────────────
@@ -117,7 +117,7 @@ async def test_new_words_of_runs_come_after_those_that_wait(tmp_path: Path) -> N
         played = there.room.sink.played
         await there.control.send(THREAD, "And then?", who=BOB)
         with anyio.fail_after(10):
-            while len(there.line.mouth.put_by) < 2:  # noqa: ASYNC110 - it comes by the store
+            while len(there.line.mouth.agenda.aside) < 2:  # noqa: ASYNC110 - it comes by the store
                 await anyio.sleep(0.01)
         await there.room.wait(2)
         assert there.room.sink.played == played
@@ -146,7 +146,7 @@ async def test_what_a_run_says_while_we_ask_what_was_meant_comes_after_what_it_s
         await there.say("mumble", 0.5, confidence=0.2)
         later.set()
         with anyio.fail_after(10):
-            while len(there.line.mouth.put_by) < 2:  # noqa: ASYNC110 - it comes by the store
+            while len(there.line.mouth.agenda.aside) < 2:  # noqa: ASYNC110 - it comes by the store
                 await anyio.sleep(0.01)
         await there.rests()
         assert there.spoken().endswith("Sorry, I did not catch that.")

@@ -16,7 +16,7 @@ from voice.talkers import TEXT, Shop, thinking
 
 pytestmark = pytest.mark.anyio
 CARD = "The card is one two three four five six seven eight. It ends with "
-STOPPED = "[Stopped here: that is not said here.]"
+STOPPED = "[Stopped here: a rule is against these words.]"
 
 
 class Clerk:
@@ -56,8 +56,8 @@ async def test_a_policy_ends_speech_in_the_midst_of_a_sentence_and_what_was_hear
 
         assert sink.cuts[-1] == heard_to < 11 * WORD
         await there.rests()
-        assert there.spoken().endswith("Stopped here: that is not said here.")
-        assert sink.played == heard_to + 7 * WORD
+        assert there.spoken().endswith("Stopped here: a rule is against these words.")
+        assert sink.played == heard_to + 8 * WORD
         assert await lines_in(there) == [(f"The card is one two {STOPPED}", "cut short")]
         assert Saying("The card is one two", cut=True) in there.shown
 

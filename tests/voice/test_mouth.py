@@ -184,7 +184,7 @@ async def test_what_a_run_says_later_comes_after_what_is_put_aside_and_our_own_w
         there.mouth.say("sorry what", fleeting=True)
         await there.plays(6)
         assert voice.asked == [TEXT, "may I", "sorry what"]
-        assert [said.about for said in there.mouth.asked] == [Question("r-1", 6)]
+        assert [said.about for said in there.mouth.agenda.asked] == [Question("r-1", 6)]
         await there.mouth.go_on()
         await there.plays(12)
 
@@ -223,11 +223,11 @@ async def test_a_question_that_has_hardly_begun_is_not_asked_yet_and_begins_anew
         asked = there.mouth.say("may I wire the money to them", about=Question("r-1", 6))
         await there.plays(2)
         await there.mouth.put_aside()
-        assert not there.mouth.asked
+        assert not there.mouth.agenda.asked
         assert there.mouth.give_up() == []
         await there.plays(10)
 
-        assert [said.about for said in there.mouth.asked] == [Question("r-1", 6)]
+        assert [said.about for said in there.mouth.agenda.asked] == [Question("r-1", 6)]
         assert (asked.heard, there.sink.played) == (asked.text, 9 * WORD)
 
 

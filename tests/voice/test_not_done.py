@@ -37,7 +37,7 @@ async def test_after_words_that_are_refused_it_is_said_why_and_speech_goes_on_wh
         [did] = there.of(Did)
         assert isinstance(did, Did)
         assert "eve" in did.text
-        assert not there.line.mouth.put_by
+        assert not there.line.mouth.agenda.aside
         assert there.room.sink.played == (12 + len(did.text.split())) * WORD
         played = samples(bytes(sink.track))
         assert played[played > 0][-1] == 7_000 + 11  # its twelfth word: behind the answer
@@ -49,11 +49,11 @@ async def test_a_wait_that_is_refused_still_holds_our_tongue(tmp_path: Path) -> 
         await there.hears(4)
         await there.say("Wait")
         await there.rests()
-        assert [said.heard for said in there.line.mouth.put_by] == ["one two three four"]
+        assert [said.heard for said in there.line.mouth.agenda.aside] == ["one two three four"]
 
         await there.say("Go on")
         await there.rests()
-        assert not there.line.mouth.put_by
+        assert not there.line.mouth.agenda.aside
         assert not (await there.control.state(run)).holds
 
 
@@ -74,14 +74,14 @@ async def test_a_stop_or_a_wait_that_cannot_be_carried_out_still_holds_our_tongu
             now.setattr(there.control, lost, out_of_reach)
             await there.say(words)
             await there.rests()
-        heard = [said.heard for said in there.line.mouth.put_by]
+        heard = [said.heard for said in there.line.mouth.agenda.aside]
         assert len(heard) == 1
         assert heard[0] in {"one two three four", "one two three four five"}
 
         await there.say("Go on")
         await there.rests()
         assert await there.said_by_agent() == [f"{TEXT}."]
-        assert not there.line.mouth.put_by
+        assert not there.line.mouth.agenda.aside
 
 
 @pytest.mark.parametrize("at_work", [True, False])
@@ -101,7 +101,7 @@ async def test_after_a_message_that_cannot_be_written_speech_goes_on_and_is_on_r
         assert isinstance(did, Did)
         assert "does not answer" in did.text
         assert there.room.sink.played == (12 + len(did.text.split())) * WORD
-        assert not there.line.mouth.put_by
+        assert not there.line.mouth.agenda.aside
         [said] = [x for x in await there.control.transcript(THREAD) if x.kind == "said: text"]
         assert (said.text, said.status) == (f"{TEXT}.", "")
 
@@ -118,7 +118,7 @@ async def test_what_is_held_elsewhere_is_not_brought_back_by_words_that_are_refu
         await there.say("No, only the second half")
         await there.rests()
 
-        assert [said.run for said in there.line.mouth.put_by] == [run]
+        assert [said.run for said in there.line.mouth.agenda.aside] == [run]
 
 
 async def test_after_words_that_could_not_be_dealt_with_speech_goes_on_where_it_was(
@@ -154,7 +154,7 @@ async def test_who_asks_for_a_person_while_one_has_it_is_told_so_and_speech_goes
         await there.rests()
 
         assert there.of(Did)[-1] == Did("human", WITH_A_PERSON)
-        assert not there.line.mouth.put_by
+        assert not there.line.mouth.agenda.aside
         spoken = f"{TEXT}. bob has taken over. {WITH_A_PERSON}"
         assert there.room.sink.played == len(spoken.split()) * WORD
 

@@ -93,7 +93,7 @@ async def test_what_a_late_page_had_played_before_the_cut_is_not_taken_for_the_n
         await there.works()
 
         assert (first.heard, asked.heard) == ("one two three", "")
-        assert not there.mouth.asked
+        assert not there.mouth.agenda.asked
         await there.plays(11)
         assert asked.heard == "may I"
         await there.plays(16)
@@ -259,7 +259,7 @@ async def test_words_whose_run_is_held_while_they_are_brought_back_wait_for_it(
         await there.plays(6)
 
         assert (said.heard, later.heard) == ("one two three", "It is paused.")
-        assert there.mouth.put_by == [said]
+        assert there.mouth.agenda.aside == [said]
 
 
 async def test_what_a_run_says_while_it_is_being_held_waits_for_it_too(
@@ -276,7 +276,7 @@ async def test_what_a_run_says_while_it_is_being_held_waits_for_it_too(
         await there.plays(8)
 
         assert (said.heard, more.heard) == ("one two three", "")
-        assert there.mouth.put_by == [said, more]
+        assert there.mouth.agenda.aside == [said, more]
 
 
 async def test_a_page_that_is_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

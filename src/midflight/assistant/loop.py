@@ -103,6 +103,6 @@ async def _nudge(run: Run, talk: Conversation, thought: Thought, useless: int) -
     """Tell the model that its answer was empty or cut off; after some times ask a person."""
     if useless % USELESS_MAX == 0:
         last = "cut off at the limit of its length" if thought.reply.text else "empty"
-        why = f"The model has given no whole answer {useless} times; the last one was {last}."
+        why = f"The model gave no whole answer {useless} times in a row; the last one was {last}."
         await retry_thinking(run, why)
     talk.nudge(CUT_OFF if thought.reply.text else EMPTY)

@@ -154,7 +154,7 @@ class Rules(Struct, frozen=True):
         """Return the verdict of the rules on what was said so far."""
         for pattern in self.words:
             if re.search(pattern, text):
-                return Verdict(self.said, "that is not said here")
+                return Verdict(self.said, "a rule is against these words")
         return ALLOW
 
 
@@ -239,4 +239,4 @@ class Profiles:
         if not name or name in self._named:
             return ""
         there = ", ".join(filter(None, self._named)) or "none"
-        return f"There is no profile {name!r}; I work as I do at first. There are: {there}."
+        return f"There is no profile {name!r}, so I work as at first. The profiles are: {there}."

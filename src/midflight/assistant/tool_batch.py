@@ -153,7 +153,8 @@ async def _step(
             so_far(f"Error: {failed}")
             now = await retry_step(run, called, arguments, str(failed))
             if isinstance(now, Skip):
-                return f"Skipped by {now.by or 'nobody in time'}, after: {failed}"
+                skipped = f"Skipped by {now.by}" if now.by else "Skipped: nobody answered in time"
+                return f"{skipped}, after: {failed}"
             arguments = now
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 import msgspec
 from msgspec import Struct
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from midflight.errors import to_install
-from midflight.inputs import Clock, wall_clock
 from midflight.models.model import (
     ID_MAX,
     CallDelta,
@@ -21,7 +20,6 @@ from midflight.models.model import (
     Reply,
     Spent,
     Stop,
-    TextDelta,
     ToolCall,
     ToolSpec,
     Turn,
@@ -29,14 +27,11 @@ from midflight.models.model import (
     check_pairing,
 )
 from midflight.models.wire import (
-    BETWEEN_S,
-    FIRST_TOKEN_S,
+    Bounds,
     Call,
     Sdk,
     SdkStream,
-    client_settings,
     priced,
-    usable,
 )
 
 THINKING: Final = {"thinking", "redacted_thinking"}
@@ -172,26 +167,12 @@ class AnthropicModel:
         *,
         key: str,
         base_url: str | None = None,
-        first_token_s: float = FIRST_TOKEN_S,
-        between_s: float = BETWEEN_S,
-        clock: Clock = wall_clock,
+        **bounds: Unpack[Bounds],
     ) -> None:
         self.name = f"anthropic:{model}"
-        key = usable(key, KEY_VARIABLE)
         self._model = model
-        self._client = anthropic.AsyncAnthropic(
-            api_key=key,
-            **client_settings(anthropic, base_url),
-        )
         self._sdk = Sdk(
-            anthropic,
-            self.name,
-            str(self._client.base_url),
-            key,
-            KEY_VARIABLE,
-            first_token_s=first_token_s,
-            between_s=between_s,
-            clock=clock,
+            anthropic, anthropic.AsyncAnthropic, self.name, base_url, KEY_VARIABLE, key, **bounds
         )
 
     @override
@@ -210,7 +191,7 @@ class AnthropicModel:
         answer = _Answer(Call(self._sdk), names)
 
         async def ask() -> SdkStream:
-            return cast("SdkStream", await self._client.messages.create(stream=True, **request))
+            return cast("SdkStream", await self._sdk.client.messages.create(stream=True, **request))
 
         async with aclosing(answer.call.events(ask)) as events:
             async for event in events:
@@ -270,13 +251,7 @@ class _Stopped(Struct, tag="message_stop"):
 
 
 _Event = _Started | _BlockStarted | _BlockGrew | _MessageGrew | _Stopped
-_KNOWN: Final = {
-    "message_start",
-    "content_block_start",
-    "content_block_delta",
-    "message_delta",
-    "message_stop",
-}
+_KNOWN: Final = {kind.__struct_config__.tag for kind in get_args(_Event)}
 
 
 class _Answer:
@@ -294,10 +269,7 @@ class _Answer:
         """The pieces in one event. Kinds of events that we do not know are passed over."""
         if raw.get("type") not in _KNOWN:
             return
-        try:
-            event: _Event = msgspec.convert(raw, type=_Event)
-        except msgspec.ValidationError as error:
-            raise self.call.broken(f"a piece of it cannot be read ({error})") from None
+        event: _Event = self.call.read(raw, _Event)
         match event:
             case _Started(message=message):
                 self._model = message.model
@@ -321,15 +293,13 @@ class _Answer:
                 raise self.call.broken("a tool call in it has no id or no name")
             yield CallDelta(block["id"], self._names.back(block["name"]), "")
         elif block.get("type") == "text" and block.get("text"):
-            self.call.text.append(block["text"])
-            yield TextDelta(block["text"])
+            yield self.call.say(block["text"])
 
     def _grow(self, block: dict[str, Any], delta: _Delta) -> Iterator[Piece]:
         match delta.type:
             case "text_delta" if delta.text:
                 block["text"] = block.get("text", "") + delta.text
-                self.call.text.append(delta.text)
-                yield TextDelta(delta.text)
+                yield self.call.say(delta.text)
             case "input_json_delta" if delta.partial_json and block.get("type") == "tool_use":
                 block["partial_json"] += delta.partial_json
                 yield CallDelta(block["id"], self._names.back(block["name"]), delta.partial_json)
@@ -342,16 +312,13 @@ class _Answer:
 
     def reply(self, asked: str) -> Reply:
         """The whole answer, if it is whole."""
-        if not (self.stopped and self._stop_reason):
-            raise self.call.broken("the stream ended before the answer did")
-        if self._stop_reason not in STOPS:
-            raise self.call.broken(f"it stopped for a reason we do not know, {self._stop_reason}")
+        stop = self.call.stop(self._stop_reason if self.stopped else "", STOPS)
         blocks = [block for _, block in sorted(self._blocks.items())]
         return Reply(
             text="".join(self.call.text),
             calls=tuple(self._call(b) for b in blocks if b.get("type") == "tool_use"),
             spent=self._spent(asked),
-            stop=STOPS[self._stop_reason],
+            stop=stop,
             raw=thoughts_to_keep(Thought(asked, blocks)),
         )
 

@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from midflight.errors import to_install
-from midflight.inputs import Clock, Ids, new_id, wall_clock
+from midflight.inputs import Ids, new_id
 from midflight.models.model import (
     CHARACTERS_PER_TOKEN,
     ID_MAX,
@@ -27,21 +27,17 @@ from midflight.models.model import (
     Reply,
     Spent,
     Stop,
-    TextDelta,
     ToolCall,
     Turn,
     WireNames,
     check_pairing,
 )
 from midflight.models.wire import (
-    BETWEEN_S,
-    FIRST_TOKEN_S,
+    Bounds,
     Call,
     Sdk,
     SdkStream,
-    client_settings,
     priced,
-    usable,
 )
 
 try:
@@ -71,28 +67,22 @@ class OpenAIModel:
         *,
         key: str = "",
         base_url: str | None = None,
-        first_token_s: float = FIRST_TOKEN_S,
-        between_s: float = BETWEEN_S,
-        clock: Clock = wall_clock,
         ids: Ids = new_id,
+        **bounds: Unpack[Bounds],
     ) -> None:
         self.name = f"openai:{model}" + (f"@{base_url}" if base_url else "")
-        key = usable(key, KEY_VARIABLE)
         self._model, self._ids = model, ids
         self._limit = "max_tokens" if base_url else "max_completion_tokens"  # others know the old
-        self._client = openai.AsyncOpenAI(
-            api_key=key or "none",  # a local server asks for none, and the SDK for any
-            **client_settings(openai, base_url),
-        )
+        no_key = "none"  # a local server asks for none, and the SDK for any
         self._sdk = Sdk(
             openai,
+            openai.AsyncOpenAI,
             self.name,
-            str(self._client.base_url),
-            key,
+            base_url,
             KEY_VARIABLE,
-            first_token_s=first_token_s,
-            between_s=between_s,
-            clock=clock,
+            key,
+            no_key=no_key,
+            **bounds,
         )
 
     @override
@@ -111,7 +101,7 @@ class OpenAIModel:
         answer = _Answer(Call(self._sdk), names, self._ids)
 
         async def ask() -> SdkStream:
-            made = await self._client.chat.completions.create(stream=True, **request)
+            made = await self._sdk.client.chat.completions.create(stream=True, **request)
             return cast("SdkStream", made)
 
         async with aclosing(answer.call.events(ask)) as events:
@@ -229,10 +219,7 @@ class _Answer:
 
     def take(self, raw: dict[str, Any]) -> Iterator[Piece]:
         """The pieces in one chunk."""
-        try:
-            chunk = msgspec.convert(raw, type=_Chunk)
-        except msgspec.ValidationError as error:
-            raise self.call.broken(f"a piece of it cannot be read ({error})") from None
+        chunk: _Chunk = self.call.read(raw, _Chunk)
         self._model = chunk.model or self._model
         self._usage = chunk.usage or self._usage
         for choice in chunk.choices:
@@ -245,8 +232,7 @@ class _Answer:
         self._refused |= bool(delta.refusal)
         for text in (delta.content, delta.refusal):
             if text:
-                self.call.text.append(text)
-                yield TextDelta(text)
+                yield self.call.say(text)
         for place, part in enumerate(delta.tool_calls or []):
             yield self._grow_call(place if part.index is None else part.index, part)
 
@@ -264,11 +250,8 @@ class _Answer:
 
     def reply(self, model: str, *, asked: bytes) -> Reply:
         """The whole answer, if it is whole."""
-        if not self._finish:
-            raise self.call.broken("the stream ended before the answer did")
-        if self._finish not in STOPS:
-            raise self.call.broken(f"it stopped for a reason we do not know, {self._finish}")
-        stop = "refusal" if self._refused else STOPS[self._finish]
+        stop = self.call.stop(self._finish, STOPS)
+        stop = "refusal" if self._refused else stop
         calls = tuple(ToolCall(c.id, c.name, c.arguments or "{}") for c in self._calls)
         return Reply(
             text="".join(self.call.text),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict
 
 import anyio
-from msgspec import Struct
+import msgspec
 from msgspec.structs import replace
 
 from midflight.errors import (
@@ -23,7 +23,7 @@ from midflight.errors import (
     ModelUnavailable,
 )
 from midflight.inputs import Clock, wall_clock
-from midflight.models.model import Spent
+from midflight.models.model import Spent, Stop, TextDelta
 
 FIRST_TOKEN_S: Final = 120.0  # a model that thinks says nothing for long
 BETWEEN_S: Final = 120.0
@@ -59,17 +59,6 @@ def certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def client_settings(package: Any, base_url: str | None) -> dict[str, Any]:
-    """Return settings for the client of either SDK: no retries, and bounds of our own."""
-    return {
-        "base_url": base_url,
-        "max_retries": 0,
-        "timeout": package.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
-        "default_headers": OWN_CONNECTION,
-        "http_client": package.DefaultAsyncHttpxClient(verify=certificates()),
-    }
-
-
 def usable(key: str, variable: str) -> str:
     """Return a key that can go into a header; raise for others, which libraries would print."""
     key = key.strip()
@@ -90,17 +79,43 @@ class SdkStream(Protocol):
         """Close the connection."""
 
 
-class Sdk(Struct, frozen=True):
-    """An SDK, and the provider, model and key that are used through it."""
+class Bounds(TypedDict, total=False):
+    """Seconds for which an answer may be silent, and the clock that prices go by."""
 
-    package: Any
-    model: str
-    url: str
-    key: str
-    key_variable: str
-    first_token_s: float = FIRST_TOKEN_S
-    between_s: float = BETWEEN_S
-    clock: Clock = wall_clock
+    first_token_s: float
+    between_s: float
+    clock: Clock
+
+
+class Sdk:
+    """An SDK with a client that makes no retries, and the model, server and key that it is for."""
+
+    def __init__(
+        self,
+        package: Any,
+        client: Callable[..., Any],
+        model: str,
+        base_url: str | None,
+        key_variable: str,
+        key: str,
+        *,
+        no_key: str = "",
+        first_token_s: float = FIRST_TOKEN_S,
+        between_s: float = BETWEEN_S,
+        clock: Clock = wall_clock,
+    ) -> None:
+        self.package, self.model, self.clock = package, model, clock
+        self.first_token_s, self.between_s = first_token_s, between_s
+        self.key_variable, self.key = key_variable, usable(key, key_variable)
+        self.client = client(
+            api_key=self.key or no_key,
+            base_url=base_url,
+            max_retries=0,
+            timeout=package.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
+            default_headers=OWN_CONNECTION,
+            http_client=package.DefaultAsyncHttpxClient(verify=certificates()),
+        )
+        self.url = str(self.client.base_url)
 
 
 class Call:
@@ -141,6 +156,26 @@ class Call:
                 with anyio.move_on_after(CLOSE_S, shield=True):
                     await stream.close()
 
+    def read(self, raw: dict[str, Any], kind: Any) -> Any:
+        """Return an event as one of ``kind``, a type or a union; raise for one of another shape."""
+        try:
+            return msgspec.convert(raw, type=kind)
+        except msgspec.ValidationError as error:
+            raise self.broken(f"a piece of it cannot be read ({error})") from None
+
+    def say(self, text: str) -> TextDelta:
+        """Add a piece of the text."""
+        self.text.append(text)
+        return TextDelta(text)
+
+    def stop(self, reason: str, known: Mapping[str, Stop]) -> Stop:
+        """Return why the answer has ended; raise if it has not, or for an unknown reason."""
+        if not reason:
+            raise self.broken("the stream ended before the answer did")
+        if reason not in known:
+            raise self.broken(f"it stopped for a reason we do not know, {reason}")
+        return known[reason]
+
     def broken(self, why: str) -> ModelBroken:
         """The answer is not whole."""
         return ModelBroken(self.sdk.model, why, "".join(self.text))
@@ -157,7 +192,7 @@ class Call:
         """Return an event as plain data; the SDK does not check the shape of its objects."""
         to_dict = getattr(event, "to_dict", None)
         if to_dict is None:
-            raise self.broken(f"a piece of it is a {type(event).__name__} where an object belongs")
+            raise self.broken(f"a piece of it is no object but a {type(event).__name__}")
         plain: dict[str, Any] = to_dict(warnings=False)
         return plain
 
@@ -176,7 +211,7 @@ class Call:
             return ModelBusy(sdk.model, words)
         if isinstance(error, sdk.package.APIConnectionError) and not self._connected:
             return ModelBusy(sdk.model, f"{sdk.url} cannot be reached ({words})")
-        return self.broken(f"it broke off before it began ({words})")
+        return self.broken(f"the connection broke before the answer began ({words})")
 
     def _words(self, error: Exception) -> str:
         """Return the provider's message, or else that of the cause; never with the key."""

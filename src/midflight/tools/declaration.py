@@ -109,11 +109,16 @@ class Tool(Struct, Generic[P, T], frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     reusable: bool = False
     """Whether its records outlive a redirect: it is registered, or its function has no closure."""
+    plain: bool = False
+    """Whether nothing but its call lies between the start of a step and its outcome."""
 
     def __post_init__(self) -> None:
         inner = self.function
         if inspect.isfunction(inner) and not inner.__closure__ and "<" not in inner.__qualname__:
             force_setattr(self, "reusable", True)
+        before = self.approval or self.undo_window or self.relies_on or self.reserves
+        after = self.fingerprint or self.irreversible or self.always_undo
+        force_setattr(self, "plain", self.effect is Effect.WRITE and not (before or after))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the function itself, outside any run."""
@@ -177,6 +182,7 @@ def declared(function: Callable[P, T], **options: Unpack[Options]) -> Tool[P, T]
     given: dict[str, Any] = {**options}
     given["name"] = given.get("name") or name_of(function)
     check_options(function, given)
+    function = _hashable(function)
     given["effect"] = Effect(given.get("effect", Effect.ONCE))
     given["relies_on"] = tuple(given.get("relies_on", ()))
     given["runs"] = given.get("runs") or runs_of(function)
@@ -228,9 +234,18 @@ def find_tool(name: str) -> Tool | None:
     return REGISTRY.get(alike(name, unnamed))
 
 
-def as_tool(function: Callable[..., Any]) -> Tool:
-    """Return a declared tool as it is; any other function as ``once``."""
-    return function if isinstance(function, Tool) else _undeclared(function)
+def undeclared(function: Callable[..., Any]) -> Tool:
+    """Return a function that nobody has declared as a tool: its effect happens ``once``."""
+    return _undeclared(_hashable(function))
+
+
+def _hashable(function: Callable[P, T]) -> Callable[P, T]:
+    """Return what can be the key of a cache: the instances of many dataclasses cannot."""
+    try:
+        hash(function)
+    except TypeError:
+        return functools.partial(function)
+    return function
 
 
 @functools.lru_cache(maxsize=1024)

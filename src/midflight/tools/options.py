@@ -92,55 +92,69 @@ class Options(TypedDict, total=False):
     schema: dict[str, Any] | None
 
 
-_FUNCTIONS: Final = ("undo", "check", "fingerprint", "reserves")
-_TEXTS: Final = ("name", "label", "runs", "description")
-_NUMBERS: Final = (
-    "undo_window", "timeout", "max_age", "key_ttl", "stall", "settles_within", "stops_within",
-)  # fmt: skip
-_FLAGS: Final = ("outside", "untrusted", "irreversible", "always_undo")
-
-
 def check_options(function: object, given: dict[str, Any]) -> None:
     """Raise ``InvalidTool`` for options of a wrong name or type."""
-    unknown = sorted(given.keys() - Options.__annotations__.keys())
     problems = [
-        *(f"@tool has no option {name}=" for name in unknown),
+        *(f"@tool has no option {name}=" for name in sorted(given.keys() - _KNOWN)),
         *(["@tool has to stand above a function"] if not callable(function) else []),
-        *(f"{name}= has to be a function" for name in _FUNCTIONS if not _is_function(given, name)),
-        *(f"{name}= has to be a number" for name in _NUMBERS if not is_number(given.get(name))),
         *(
-            f"{name}= has to be text that can be stored"
-            for name in _TEXTS
-            if not _is_text(given, name)
+            f"{name}= has to be {wanted}"
+            for names, wanted, fits in _KINDS
+            for name in names
+            if name in given and not fits(given[name])
         ),
-        *(
-            f"{name}= has to be True or False"
-            for name in _FLAGS
-            if not isinstance(given.get(name, False), bool)
-        ),
-        *_wrong_groups(given),
     ]
-    describe = given.get("describe", "")
-    if not (isinstance(describe, str) or callable(describe)):
-        problems.append("describe= has to be a template or a function")
-    if given.get("effect", Effect.ONCE) not in list(Effect):
-        problems.append(f"effect= has to be one of {', '.join(Effect)}")
     if problems:
         raise InvalidTool(str(given["name"]), problems[0])
 
 
-def _wrong_groups(given: dict[str, Any]) -> list[str]:
-    approval, retry = given.get("approval", False), given.get("retry", 0)
-    problems = []
-    if not isinstance(approval, bool | str | Approval):
-        problems.append("approval= has to be True, False, a rule or an Approval")
-    if isinstance(approval, Approval) and not is_number(approval.within):
-        problems.append("approval=Approval(within=…) has to be a number")
-    if isinstance(retry, bool) or not isinstance(retry, int | Retry):
-        problems.append("retry= has to be a number or a Retry")
-    if isinstance(retry, Retry) and not (is_number(retry.times) and is_number(retry.first_after)):
-        problems.append("retry=Retry(times=…, first_after=…) has to be two numbers")
-    return problems
+def _is_function(value: object) -> bool:
+    return value is None or callable(value)
+
+
+def _is_number(value: object) -> bool:
+    """Return whether an option is a finite number or None: a journal holds no NaN."""
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and HALVES.search(value) is None and "\0" not in value
+
+
+def _is_approval(value: object) -> bool:
+    return isinstance(value, bool | str | Approval) and _is_number(getattr(value, "within", None))
+
+
+def _is_retry(value: object) -> bool:
+    if isinstance(value, Retry):
+        given = (value.times, value.first_after)
+        return None not in given and all(map(_is_number, given))
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_KNOWN: Final = Options.__annotations__.keys()
+_KINDS: Final[tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...]] = (
+    (("undo", "check", "fingerprint", "reserves"), "a function", _is_function),
+    (("undo_window", "timeout", "max_age", "key_ttl"), "a number", _is_number),
+    (("stall", "settles_within", "stops_within"), "a number", _is_number),
+    (("name", "label", "runs", "description"), "text that can be stored", _is_text),
+    (
+        ("outside", "untrusted", "irreversible", "always_undo"),
+        "True or False",
+        lambda value: isinstance(value, bool),
+    ),
+    (("approval",), "True, False, a rule or an Approval(within=a number)", _is_approval),
+    (("retry",), "a number or a Retry of two numbers", _is_retry),
+    (
+        ("describe",),
+        "a template or a function",
+        lambda value: isinstance(value, str) or callable(value),
+    ),
+    (("effect",), f"one of {', '.join(Effect)}", lambda value: value in list(Effect)),
+)
+"""The names of options, the kind of value that they take in words, and the check of it."""
 
 
 def as_approval(given: ApprovalOption) -> Approval | None:
@@ -155,19 +169,3 @@ def as_approval(given: ApprovalOption) -> Approval | None:
 def as_retry(given: int | Retry) -> Retry:
     """Return the group that a ``retry=`` stands for."""
     return given if isinstance(given, Retry) else Retry(given)
-
-
-def is_number(value: object) -> bool:
-    """Return whether an option is a finite number or left out: a journal holds no NaN."""
-    if value is None:
-        return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_function(given: dict[str, Any], name: str) -> bool:
-    return given.get(name) is None or callable(given[name])
-
-
-def _is_text(given: dict[str, Any], name: str) -> bool:
-    text = given.get(name, "")
-    return isinstance(text, str) and HALVES.search(text) is None and "\0" not in text

@@ -19,17 +19,54 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.control.verbs import By
 from midflight.errors import MidflightError, NotAllowed
-from midflight.inputs import Ids
+from midflight.inputs import Ids, new_id
 from midflight.interfaces.voice.lexicon import Act
 from midflight.interfaces.voice.speech.agenda import Question, Utterance
 from midflight.interfaces.voice.speech.mouth import Mouth
 from midflight.interfaces.voice.speech.speech_engines import FRAME_MS, RATE
 from midflight.interfaces.voice.voice_wire import Saying, Shown, Trouble
 from midflight.journal.record import Actor
-from midflight.journal.threads.thread import HUNG_UP, WHOLE, SpeechHeard
+from midflight.journal.threads.thread import HUNG_UP, WHOLE, SpeechHeard, ThreadState
 from midflight.stores.lookup import thread_if_any
 
+log: Final = logging.getLogger("midflight.interfaces.voice")
 audit: Final = logging.getLogger("midflight.audit")
+NOT_NOTED: Final = "I could not write down how much of the agent's words you have heard."
+REMEMBERED: Final = 64  # words of runs, and requests; nothing is said about older ones
+
+
+class Caller:
+    """The person on a line, the thread that they talk to, and their screen.
+
+    It knows the requests of its line, because a person may have several lines.
+    """
+
+    def __init__(
+        self,
+        control: Control,
+        thread: str,
+        who: Actor,
+        show: Callable[[Shown], None],
+        ids: Ids = new_id,
+    ) -> None:
+        self.control, self.thread, self.who, self.show = control, thread, who, show
+        self._ids, self._given = ids, deque[str](maxlen=REMEMBERED)
+
+    def by(self) -> By:
+        """Return the person and a new key, for a request."""
+        self._given.append(self._ids())
+        return {"who": self.who, "key": self._given[-1]}
+
+    def has_asked(self, key: str) -> bool:
+        """Return whether a request came from this line."""
+        return key in self._given
+
+    async def talk(self) -> ThreadState | None:
+        """Return the thread as it is; None where nothing was ever said."""
+        return await thread_if_any(self.control.store, self.thread)
+
+
+# ── the audit ────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
@@ -73,40 +110,14 @@ class Account:
         return by | {"target": {"thread": self.thread}}
 
 
-log: Final = logging.getLogger("midflight.interfaces.voice")
-NOT_NOTED: Final = "How much of its words you have heard could not be written down."
-REMEMBERED: Final = 64  # words of runs, and requests; nothing is said about older ones
-
-
-class OwnIds:
-    """Makes ids for the requests of this line, and knows them: a person may have several lines."""
-
-    def __init__(self, ids: Ids) -> None:
-        self._ids, self._given = ids, deque[str](maxlen=REMEMBERED)
-
-    def __call__(self) -> str:
-        """Return a new id."""
-        self._given.append(self._ids())
-        return self._given[-1]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._given
+# ── the words of runs ────────────────────────────────────────────────────────────────────────────
 
 
 class Noting:
-    """The record of one line."""
+    """How much a line has heard of the words of runs."""
 
-    def __init__(
-        self,
-        control: Control,
-        thread: str,
-        who: Actor,
-        *,
-        ids: OwnIds,
-        show: Callable[[Shown], None],
-    ) -> None:
-        self._control, self._thread, self._who = control, thread, who
-        self._ids, self._show = ids, show
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
         self._spoken: dict[int, Utterance] = {}  # by place: what is being said
         self._whole: dict[int, Utterance] = {}  # and what was heard to its end, without its sound
         self._doubted: set[int] = set()  # of these, what others have not heard to its end
@@ -124,7 +135,7 @@ class Noting:
 
     def doubt(self, heard: SpeechHeard) -> None:
         """Note that somebody has not heard words to their end; if we have, we say so."""
-        if heard.key in self._ids or heard.how == WHOLE:
+        if self._caller.has_asked(heard.key) or heard.how == WHOLE:
             return
         if heard.of:
             self._doubted.add(heard.of)
@@ -157,7 +168,7 @@ class Noting:
         A listener who hangs up stops no model: its words come on record later, and in full.
         """
         self._spoken.pop(said.of, None)
-        self._show(Saying(said.heard, cut=True))
+        self._caller.show(Saying(said.heard, cut=True))
         if said.run:
             how = HUNG_UP if hung_up and not said.of else ""
             await self._write(said, words or said.heard, how)
@@ -169,14 +180,16 @@ class Noting:
             self._doubted.add(said.of)
 
     async def _write(self, said: Utterance, words: str, how: str) -> None:
-        by: By = {"who": self._who, "key": self._ids()}
+        caller = self._caller
         try:
-            await self._control.heard(self._thread, words, run=said.run, of=said.of, how=how, **by)
+            await caller.control.heard(
+                caller.thread, words, run=said.run, of=said.of, how=how, **caller.by()
+            )
         except NotAllowed:
             pass  # a person who may only look leaves no record of what they heard
         except MidflightError as error:  # the call goes on without this record
             log.exception("What was heard is not on record", extra={"action": "heard_failed"})
-            self._show(Trouble(f"{NOT_NOTED} {error}", words))
+            caller.show(Trouble(f"{NOT_NOTED} {error}", words))
 
 
 def _forget_oldest(kept: dict[int, Utterance]) -> None:
@@ -214,28 +227,18 @@ KEPT: Final = "your message is kept"  # where nothing says why nothing was begun
 
 
 class Sending:
-    """One line's."""
+    """Writes what the person on a line says into the thread."""
 
-    def __init__(
-        self,
-        control: Control,
-        agent: Agent,
-        thread: str,
-        who: Actor,
-        *,
-        ids: Ids,
-        mouth: Mouth,
-        noting: Noting,
-    ) -> None:
-        self._control, self._agent, self._thread = control, agent, thread
-        self._who, self._ids, self._mouth, self._noting = who, ids, mouth, noting
+    def __init__(self, caller: Caller, agent: Agent, mouth: Mouth, noting: Noting) -> None:
+        self._caller, self._agent = caller, agent
+        self._mouth, self._noting = mouth, noting
 
     async def send(self, text: str) -> tuple[str, str]:
         """Write it into the thread; gives the run that it has begun, or why it has not.
 
         What was heard is on record before it. If it cannot be written, what was said goes on.
         """
-        cut = [said for said in self._mouth.put_by if not (said.is_heard or said.outlasts)]
+        cut = [said for said in self._mouth.agenda.aside if not (said.is_heard or said.outlasts)]
         await self._record(cut)
         try:
             begun = await self.write(text)
@@ -248,29 +251,27 @@ class Sending:
 
     async def write(self, text: str) -> tuple[str, str]:
         """The same, while what was put aside stays there."""
-        talk = await thread_if_any(self._control.store, self._thread)
-        key = self._ids()
+        caller = self._caller
+        talk, by = await caller.talk(), caller.by()
         if talk is None or (talk.host is None and not talk.front):
-            said = [(key, text)]
-            turn = await self._control.converse(
-                self._agent, self._thread, said, key=key, who=self._who
-            )
+            said = [(by["key"], text)]
+            turn = await caller.control.converse(self._agent, caller.thread, said, **by)
             return turn.run, ""
-        accepted = await self._control.send(self._thread, text, who=self._who, key=key)
+        accepted = await caller.control.send(caller.thread, text, **by)
         return accepted.target, accepted.kept
 
     # ── what was heard ───────────────────────────────────────────────────────────────────────
 
     def heard_of_thought(self) -> str:
         """Return a note for the model: the words that were heard of an answer not yet on record."""
-        thought = (said for said in self._mouth.put_by if said.run and not said.of)
+        thought = (said for said in self._mouth.agenda.aside if said.run and not said.of)
         heard = " ".join(said.heard for said in thought).strip()
         told = f"\n\n(Said while you spoke. Of your answer they had heard: “{heard}”)"
         return told if heard else ""
 
     def is_thinking_aloud(self, run: str) -> bool:
         """Return whether words that the run's model says at the moment were put aside."""
-        return any(_is_thought(run, said) for said in self._mouth.put_by)
+        return any(_is_thought(run, said) for said in self._mouth.agenda.aside)
 
     async def take_thought_back(self, run: str) -> None:
         """Its model begins that answer anew; what else was put aside goes on."""

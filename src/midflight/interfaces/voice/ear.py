@@ -90,7 +90,9 @@ class Ear:
             except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
                 why = f"has broken: {type(error).__name__}: {error}"
             log.warning("Ear has failed", extra={"action": "vad_failed", "why": why})
-            self._vad, self.trouble = self._vad if self._rest_ms else None, why
+            if not self._rest_ms:
+                self._vad, why = None, f"{why}; from now on I go by loudness"
+            self.trouble = why
         return 1.0 if self.level >= LOUD else 0.0
 
     def _doubt(self, likely: float, seconds: float) -> str:

@@ -20,7 +20,7 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.inputs import Ids, new_id
 from midflight.interfaces.voice import turn_table as t
-from midflight.interfaces.voice.call_record import Account, Moment, Noting, OwnIds, Sending
+from midflight.interfaces.voice.call_record import Account, Caller, Moment, Noting, Sending
 from midflight.interfaces.voice.ear import Ear
 from midflight.interfaces.voice.narration import Telling
 from midflight.interfaces.voice.speech.fallback import AnyRecogniser, AnySynthesiser
@@ -41,8 +41,11 @@ from midflight.journal.record import Actor
 log: Final = logging.getLogger("midflight.interfaces.voice")
 
 LET_GO: Final = (
-    f"The key was down for {t.LONGEST_MS // 1000} s, which is as much as I take at once. "
-    "Press it again to go on."
+    f"The key was down for {t.LONGEST_MS // 1000} s, the most that I can listen to at once. I take "
+    "what you said so far. Press the key again to go on."
+)
+HEARS_LESS: Final = (
+    "I hear less well: the speech detector {}. Where it is loud, hold the key to talk."
 )
 CANNOT_SPEAK: Final = "I cannot speak at the moment; here it is in writing."
 SETTLE_S: Final = 8.0  # for the last words of who hangs up: to be recognised, and done
@@ -53,33 +56,20 @@ DEALT_WITH: Final = frozenset(
 
 
 class Line:
-    """See the module. Opened by ``line_to``; ``show`` is told what a screen should say."""
+    """See the module. Opened by ``line_to``."""
 
     def __init__(
-        self,
-        control: Control,
-        agent: Agent,
-        thread: str,
-        *,
-        who: Actor,
-        engines: Engines,
-        sink: Sink,
-        show: Callable[[Shown], None],
-        tasks: TaskGroup,
-        ids: Ids = new_id,
+        self, caller: Caller, agent: Agent, engines: Engines, sink: Sink, tasks: TaskGroup
     ) -> None:
-        self._show, self._tasks = show, tasks
+        self._show, self._tasks = caller.show, tasks
         self._ear = Ear(engines.vad())
         self.taking = Taking()
         voice = AnySynthesiser(*engines.synthesisers)
         self.mouth = Mouth(sink, voice, self._cannot_speak, self._is_our_turn)
-        own = OwnIds(ids)
-        self._noting = noting = Noting(control, thread, who, ids=own, show=show)
-        self._sending = Sending(
-            control, agent, thread, who, ids=own, mouth=self.mouth, noting=noting
-        )
-        self._acts = Acts(control, thread, who, ids=own, mouth=self.mouth, sending=self._sending)
-        self._account = Account(who, thread)
+        self._noting = Noting(caller)
+        self._sending = Sending(caller, agent, self.mouth, self._noting)
+        self._acts = Acts(caller, self.mouth, self._sending)
+        self._account = Account(caller.who, caller.thread)
         self._obeying = Obeying(
             self,
             ear=self._ear,
@@ -88,11 +78,9 @@ class Line:
             acts=self._acts,
             account=self._account,
             tasks=tasks,
-            show=show,
+            show=caller.show,
         )
-        self._telling = Telling(
-            control, thread, self.mouth, who, own=own, noting=noting, begin=self.begin, show=show
-        )
+        self._telling = Telling(caller, self.mouth, self._noting, self.begin)
         self._moment = Moment()  # when the sound began that is heard now
         self._told_of_ear = ""
 
@@ -100,11 +88,6 @@ class Line:
     def pending(self) -> int:
         """Recognitions and verbs that are not done yet."""
         return self._obeying.pending
-
-    @property
-    def level(self) -> float:
-        """The loudness of the last frame, from 0 to 1."""
-        return self._ear.level
 
     @property
     def spoken_s(self) -> dict[str, float]:
@@ -154,7 +137,7 @@ class Line:
             self._account.note_frame(speech=self.taking.spoke_ms > spoke)
             if self._ear.trouble != self._told_of_ear:
                 self._told_of_ear = self._ear.trouble
-                self._show(Trouble(f"I hear less well than I should: {self._ear.trouble}."))
+                self._show(Trouble(HEARS_LESS.format(self._ear.trouble)))
             if self.taking.floor is Floor.SPEAKING and not fed:
                 await self.mouth.watch()
             await self.tick()
@@ -169,7 +152,7 @@ class Line:
         for said in self._noting.due():
             await self._obeying.start(partial(self._noting.whole, said))
         floor = self.taking.floor
-        ended = floor is Floor.SPEAKING or (floor is Floor.HELD and not self.mouth.can_go_on)
+        ended = floor is Floor.SPEAKING or (floor is Floor.HELD and not self.mouth.agenda.aside)
         if ended and not self.mouth.is_busy:
             await self.happen(t.SpeechEnded())
         self.begin()
@@ -203,7 +186,8 @@ class Line:
         if not DEALT_WITH.isdisjoint(orders):
             self._ear.forget()
         if self.taking.sound != before.sound and self._ear.keep():
-            self._moment = Moment(self._telling.front, self.mouth.asked, self.mouth.last_heard)
+            agenda = self.mouth.agenda
+            self._moment = Moment(self._telling.front, agenda.asked, agenda.last_heard)
         if self.taking.pressed and not self._moment.aimed:
             self._moment = replace(self._moment, aimed=True)
         if before.pressed and not self.taking.pressed and isinstance(event, t.FrameHeard):
@@ -225,19 +209,12 @@ async def line_to(
     show: Callable[[Shown], None] = lambda _: None,
     ids: Ids = new_id,
 ) -> AsyncIterator[Line]:
-    """A line that is open as long as the block is. Hanging up cancels nothing."""
+    """A line that is open as long as the block is. Hanging up cancels nothing.
+
+    ``show`` is told what a screen should say.
+    """
     async with anyio.create_task_group() as tasks:
-        line = Line(
-            control,
-            agent,
-            thread,
-            who=who,
-            engines=engines,
-            sink=sink,
-            show=show,
-            tasks=tasks,
-            ids=ids,
-        )
+        line = Line(Caller(control, thread, who, show, ids), agent, engines, sink, tasks)
         tasks.start_soon(line.run)
         try:
             yield line

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from typing import Final
 
-from midflight.control import Control
 from midflight.conversation import stopped_here, why_stopped
-from midflight.interfaces.voice.call_record import Noting
+from midflight.interfaces.voice.call_record import Caller, Noting
 from midflight.interfaces.voice.speech.agenda import Question, Utterance
 from midflight.interfaces.voice.speech.mouth import Mouth
 from midflight.interfaces.voice.spoken_answers import Asking, spoken
-from midflight.interfaces.voice.voice_wire import Handed, Shown
+from midflight.interfaces.voice.voice_wire import Handed
 from midflight.journal import events as e
 from midflight.journal.phases import LIVE, Cause, Effect, Outcome
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.threads import thread as t
 from midflight.journal.transition_table import TRIAGE
-from midflight.stores.lookup import thread_if_any
 from midflight.stores.protocol import LiveWatch, Query
 from midflight.stores.watch.hints import Delta
 
@@ -162,30 +160,20 @@ class Telling:
     """Follows a thread and the runs that come to its front, and gives the mouth their words."""
 
     def __init__(
-        self,
-        control: Control,
-        thread: str,
-        mouth: Mouth,
-        who: Actor,
-        *,
-        own: Container[str],
-        noting: Noting,
-        begin: Callable[[], None],
-        show: Callable[[Shown], None],
+        self, caller: Caller, mouth: Mouth, noting: Noting, begin: Callable[[], None]
     ) -> None:
-        self._control, self._thread, self._mouth, self._who = control, thread, mouth, who
-        self._own, self._noting = own, noting  # ``own``: the keys of what this line has asked
-        self._begin, self._show = begin, show  # ``begin``: somebody has something to say
+        self._caller, self._control, self._thread = caller, caller.control, caller.thread
+        self._mouth, self._noting, self._begin = mouth, noting, begin
         self.front = ""
-        self._asking = Asking(control, mouth, begin)
-        self._reciting = Reciting(thread, mouth, noting, begin)
+        self._asking = Asking(self._control, mouth, begin)
+        self._reciting = Reciting(self._thread, mouth, noting, begin)
         self._runs: set[str] = set()  # that are followed
         self._human = ""  # the run that a person has
         self._news: LiveWatch | None = None
 
     async def run(self) -> None:
         """Follow for as long as it is not cancelled; what was said before is not said again."""
-        talk = await self._talk()
+        talk = await self._caller.talk() or t.ThreadState(self._thread)
         cursors = {self._thread: talk.head}
         self._to_front(talk.front)
         cursors |= await self._others()
@@ -243,11 +231,6 @@ class Telling:
         if run:
             self._reciting.speak_for(run)
 
-    async def _talk(self) -> t.ThreadState:
-        """Return the thread as it is, or an empty one where nothing was ever said."""
-        known = await thread_if_any(self._control.store, self._thread)
-        return known or t.ThreadState(self._thread)
-
     # ── what comes ───────────────────────────────────────────────────────────────────────────
 
     async def _take_line(self, record: Recorded) -> None:
@@ -261,7 +244,7 @@ class Telling:
                 await self._reciting.take_said(record.position, event)
             case t.SpeechHeard():
                 self._noting.doubt(event)
-            case t.MessageSent() if self._human and event.who.by != self._who.by:
+            case t.MessageSent() if self._human and event.who.by != self._caller.who.by:
                 self._say(f"{event.who.by} says: {event.text}")
             case _:
                 pass
@@ -308,7 +291,7 @@ class Telling:
                 await self._mouth.keep(run)
             case e.ResumeRequested():
                 await self._reciting.begin_anew(run)
-            case e.RedirectRequested() if event.key not in self._own:  # which give it all up
+            case e.RedirectRequested() if not self._caller.has_asked(event.key):  # ours gives it up
                 await self._reciting.begin_anew(run, resumes=event.resume)
             case _:
                 self._take_turn(event, run)
@@ -318,17 +301,19 @@ class Telling:
         self._reciting.end(run)
         await self._asking.settle_all(run)
         was_speaking = await self._reciting.silence(run)
-        if key not in self._own and (was_speaking or run == self.front):  # our own acts tell it
+        if self._caller.has_asked(key):
+            return  # our own acts tell it
+        if was_speaking or run == self.front:
             self._say(told)
 
     def _by(self, who: Actor, what: str) -> str:
-        return f"It was {what}." if who.by == self._who.by else f"{who.by} has {what} it."
+        return f"It was {what}." if who.by == self._caller.who.by else f"{who.by} has {what} it."
 
     def _take_turn(self, event: object, run: str) -> None:
         """Tell the listener of a takeover, a hand-back and a failure; note a recovery."""
         match event:
             case e.TakenOver():
-                mine = event.who.by == self._who.by
+                mine = event.who.by == self._caller.who.by
                 self._with_a_person(run, "a person" if mine else event.who.by)
                 if not mine:
                     self._say(f"{event.who.by} has taken over.")
@@ -347,9 +332,9 @@ class Telling:
 
     def _with_a_person(self, run: str, name: str) -> None:
         self._human = run
-        self._show(Handed(name))
+        self._caller.show(Handed(name))
 
     def _with_the_agent(self, run: str) -> None:
         if self._human == run:
             self._human = ""
-            self._show(Handed(""))
+            self._caller.show(Handed(""))

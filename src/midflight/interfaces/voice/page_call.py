@@ -58,8 +58,14 @@ LAST_HEARD_S: Final = 2.0  # to hear what had come when it hung up
 KNOWN_S: Final = 15.0  # between looks whether the person is still let in
 SECONDS: Final = "midflight_voice_seconds_total"
 POLICY: Final = 1008
-TOO_OFTEN: Final = "The key was pressed too often for me to follow. Wait a little, then press it."
-BEHIND: Final = "I cannot keep up at the moment; some of that was not heard."
+TOO_OFTEN: Final = (
+    "The key was pressed too often for me to follow. Wait some seconds, and press it again."
+)
+MUTE: Final = "Your microphone gives no sound at all. It may be muted, or not the right one."
+SHUT_OUT: Final = "You are not let in here any more, so the call ends. Your runs go on."
+BEHIND: Final = (
+    "I cannot keep up at the moment: some of that was not heard. Wait a little, and say it again."
+)
 
 
 class Sound(Struct, frozen=True):
@@ -239,9 +245,7 @@ class Call:
             self._heard_at, self._mute_told = now, False
         elif now - self._heard_at > SILENT_S and not self._mute_told:
             self._mute_told = True
-            self._show(
-                Trouble("Your microphone gives no sound at all. Is it muted, or another one?")
-            )
+            self._show(Trouble(MUTE))
 
     def _count(self, line: Line) -> None:
         """Tell the server's figures how much was said since they were last told."""
@@ -257,7 +261,7 @@ class Call:
             self._count(line)
             await anyio.sleep(KNOWN_S)
         with anyio.move_on_after(LAST_WORD_S), suppress(WebSocketDisconnect, RuntimeError):
-            await self._socket.send_text(as_text(Trouble("You are not let in here any more.")))
+            await self._socket.send_text(as_text(Trouble(SHUT_OUT)))
             await self._socket.close(POLICY)
         self._shut_out.cancel()
 
@@ -294,6 +298,8 @@ class Call:
 LINES_MAX: Final = 32  # at once; each takes a hundredth of a core, and recognition what it needs
 LINES_EACH: Final = 4  # of one person's, at once
 FULL, INTERNAL = 1013, 1011
+MAY_NOT_TALK: Final = "You may look here and not talk. Ask an operator to let you."
+NO_AGENT: Final = "This server has no agent to talk to. Ask its operator to start one."
 LINE_FAILED: Final = "The line has failed. What was done stays done; you can call again, or write."
 
 
@@ -355,16 +361,18 @@ class _Lines:
         return self._engines
 
     def _refused(self, thread: str, who: Actor) -> tuple[str, int] | None:
+        """Return why somebody gets no line, and the code to close with; None if they get one."""
         if self._open.total() >= LINES_MAX:
             why_not = f"All {LINES_MAX} lines of this server are taken. Try again later, or write."
             return why_not, FULL
         if self._open[who.by] >= LINES_EACH:
             return f"You are on {LINES_EACH} lines here already. Hang one up, or write.", FULL
         if not thread.startswith(THREAD_PREFIX):
-            return f"{thread} is not a thread. Nothing was changed.", POLICY
+            why_not = f"{thread} is no thread: ids of threads begin with {THREAD_PREFIX}."
+            return f"{why_not} Nothing was changed.", POLICY
         if who.role is Role.VIEWER:
-            return "You may look here and not talk. Ask an operator for more.", POLICY
-        return None if self._agents else ("No agent is here to talk to.", POLICY)
+            return MAY_NOT_TALK, POLICY
+        return None if self._agents else (NO_AGENT, POLICY)
 
     async def _agent(self, thread: str) -> Agent:
         """Return the agent that answers in the thread, or the first one where none does yet."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from midflight.control import Control
 from midflight.errors import JournalNotFound
-from midflight.interfaces.voice.call_record import Done, Moment
+from midflight.interfaces.voice.call_record import Caller, Done, Moment
 from midflight.interfaces.voice.lexicon import Act, Meaning, doing, plain
 from midflight.interfaces.voice.speech.agenda import Question, Utterance
 from midflight.interfaces.voice.speech.mouth import Mouth
@@ -102,7 +102,7 @@ class Asking:
     async def ask_again(self, front: str) -> None:
         """Ask the newest open question; people answer one at a time."""
         left = list(self._open)
-        if left and not any(map(self._mouth.will_ask, left)):
+        if left and not any(map(self._mouth.agenda.will_ask, left)):
             count = f"{len(left)} questions are open. The newest: " * (len(left) > 1)
             newest = left[-1]
             message = await worded(self._control, newest, self._open[newest], front)
@@ -139,8 +139,8 @@ class Fitting(Struct, frozen=True):
 class Answers:
     """Finds the question that words on a line answer, among those that they had heard by then."""
 
-    def __init__(self, control: Control, thread: str, mouth: Mouth) -> None:
-        self._control, self._thread, self._mouth = control, thread, mouth
+    def __init__(self, caller: Caller) -> None:
+        self._control, self._thread = caller.control, caller.thread
         self._asked_instead: Question | None = None
         self._known: frozenset[Utterance] = frozenset()  # that they had heard when they last spoke
 

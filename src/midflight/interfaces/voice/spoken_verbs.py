@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
-from midflight.control import Control
 from midflight.conversation import stop_word
 from midflight.errors import MidflightError, Refused
-from midflight.inputs import Ids
-from midflight.interfaces.voice.call_record import Done, Moment, Sending, kept_because
+from midflight.interfaces.voice.call_record import Caller, Done, Moment, Sending, kept_because
 from midflight.interfaces.voice.lexicon import (
     HOLDING,
     Act,
@@ -27,9 +25,7 @@ from midflight.interfaces.voice.spoken_answers import (
     Fitting,
 )
 from midflight.journal.phases import Cause
-from midflight.journal.record import Actor
 from midflight.journal.state import RunState
-from midflight.stores.lookup import thread_if_any
 
 STOP: Final = "stop"
 WORDS: Final = ANSWERS | {Act.SAY}  # all else is a control: it settles whether to cancel
@@ -43,21 +39,12 @@ YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” 
 class Acts:
     """One line's. One thing is done at a time, in the order in which it was said."""
 
-    def __init__(
-        self,
-        control: Control,
-        thread: str,
-        who: Actor,
-        *,
-        ids: Ids,
-        mouth: Mouth,
-        sending: Sending,
-    ) -> None:
-        self._control, self._thread, self._who, self._ids = control, thread, who, ids
+    def __init__(self, caller: Caller, mouth: Mouth, sending: Sending) -> None:
+        self._caller, self._control, self._by = caller, caller.control, caller.by
         self._mouth, self._sending = mouth, sending
         self._one = anyio.Lock()
         self._cancelling = ("", 0)  # a run that was stopped, and where in the thread
-        self._answers = Answers(control, thread, mouth)
+        self._answers = Answers(caller)
 
     async def do(self, meant: Meaning, moment: Moment) -> Done:
         """Do it; what is refused is answered with why, and changes nothing."""
@@ -126,7 +113,7 @@ class Acts:
         """The run that is still held, and of which they had last heard whether to cancel it."""
         run, since = self._cancelling
         last = moment.asked[-1].about if run and moment.asked else None
-        if last is None or last.journal != self._thread or last.place <= since:
+        if last is None or last.journal != self._caller.thread or last.place <= since:
             return ""
         return run if Cause.USER in (await self._control.state(run)).holds else ""
 
@@ -174,17 +161,17 @@ class Acts:
             return Done(Act.PAUSE)
         accepted = await self._control.pause(run.journal, **self._by())
         flying = ", ".join(accepted.in_flight)
-        return Done(Act.PAUSE, f"Paused. First this ends: {flying}." if flying else "")
+        return Done(Act.PAUSE, f"It pauses when this has ended: {flying}." if flying else "")
 
     async def _stop(self, text: str) -> Done:
         """The panic word costs nothing: it pauses, and asks whether to cancel."""
-        if await thread_if_any(self._control.store, self._thread) is None:
+        if await self._caller.talk() is None:
             return Done(Act.STOP, NOTHING_YET)  # there is not even a thread to write it into
         word = text if stop_word(text) else STOP
-        accepted = await self._control.send(self._thread, word, **self._by())
+        accepted = await self._control.send(self._caller.thread, word, **self._by())
         if not accepted.target:
             await self._sending.give_up()
-            return Done(Act.STOP, "Stopped. Nothing else is at work.")
+            return Done(Act.STOP, "I stopped talking. Nothing is at work.")
         self._cancelling = (accepted.target, accepted.position)
         return Done(Act.STOP)  # the thread asks, and we read it out
 
@@ -247,15 +234,12 @@ class Acts:
     async def _answered_aside(self, found: Fitting, meant: Meaning, *, is_held: bool) -> Done:
         """Other work was answered: what the run in front was saying goes on."""
         await self._mouth.take_back(lambda said: said.about == found.question)
-        if is_held or not self._mouth.can_go_on:
+        if is_held or not self._mouth.agenda.aside:
             return Done(meant.act, LATER if Cause.PARKED in found.run.holds else PASSED_ON)
         return Done(meant.act, go_on=True)
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 
     async def _front(self) -> RunState | None:
-        talk = await thread_if_any(self._control.store, self._thread)
+        talk = await self._caller.talk()
         return await self._control.state(talk.front) if talk is not None and talk.front else None
-
-    def _by(self) -> dict[str, Any]:
-        return {"who": self._who, "key": self._ids()}

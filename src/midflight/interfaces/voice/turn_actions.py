@@ -125,7 +125,8 @@ class Obeying:
             await task()
         except Exception as error:  # an edge: one utterance's trouble does not end the line
             log.exception("Words could not be dealt with", extra={"action": "voice_failed"})
-            self._show(Trouble(f"That could not be done: {error}. You can say it again, or write."))
+            why = str(error).rstrip(".")
+            self._show(Trouble(f"That could not be done: {why}. You can say it again, or write."))
             await self._speak_on()
         finally:
             self.pending -= 1
@@ -138,7 +139,7 @@ class Obeying:
         try:
             heard = await self._recogniser.recognise(pcm)
             now = self._line.taking
-            answers = self._mouth.is_asking and is_firm(heard.text)
+            answers = self._mouth.agenda.is_asking and is_firm(heard.text)
             verdict = judge(
                 heard,
                 then.spoke_ms,

@@ -137,7 +137,8 @@ def read_bytes(data: bytes) -> Frame:
         )
     if len(data) < HEADER or len(data) % WIDTH:
         raise Misfit(
-            f"A frame of {len(data)} bytes is not four bytes and 16-bit samples. It was not heard."
+            f"A frame of {len(data)} bytes is wrong: it begins with four bytes that say how much "
+            "was played, and 16-bit samples follow. It was not heard."
         )
     return Frame(int.from_bytes(data[:HEADER], "little"), data[HEADER:])
 
@@ -152,8 +153,8 @@ def read_text(text: str) -> FromPage:
         raise Misfit(f"A message could not be understood: {error}. It was not read.") from None
     if isinstance(said, Hello) and said.rate != RATE:
         raise Misfit(
-            f"Your sound has {said.rate:,} samples a second, and {RATE:,} are needed. Nothing is "
-            "heard until it has."
+            f"Your sound has {said.rate:,} samples a second, and {RATE:,} are needed. Nothing that "
+            "you say is heard until then."
         )
     return said
 

@@ -196,7 +196,7 @@ class Agenda:
         self._now: deque[Utterance] = deque()
         self._aside: deque[Utterance] = deque()  # put aside where they were
         self._asked: deque[Utterance] = deque(maxlen=ASKED)  # questions that have begun
-        self._begun: Utterance | None = None  # what has begun last, of all that is of use later
+        self.last_heard: Utterance | None = None  # what has begun last, of all of use later
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 
@@ -221,11 +221,6 @@ class Agenda:
     def asked(self) -> tuple[Utterance, ...]:
         """The questions of which something was heard, in the order in which they began."""
         return tuple(self._asked)
-
-    @property
-    def last_heard(self) -> Utterance | None:
-        """The utterance begun last, a question or not; a request to repeat does not count."""
-        return self._begun
 
     def will_ask(self, question: Question) -> bool:
         """Return whether the question still waits to be asked."""
@@ -288,7 +283,7 @@ class Agenda:
         """More was played: what has begun with it."""
         for said in self._now:
             if said.is_begun and said.text and not said.fleeting:
-                self._begun = said
+                self.last_heard = said
                 if said.about and said not in self._asked:
                     self._asked.append(said)
 

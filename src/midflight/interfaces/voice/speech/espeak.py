@@ -82,7 +82,10 @@ class _Library:
         self._c, data = _loaded()
         self.rate = self._c.espeak_Initialize(SYNCHRONOUS, BUFFER_MS, data, DO_NOT_EXIT)
         if self.rate <= 0:
-            raise SpeechFailed("espeak-ng", "did not start: its data is missing")
+            raise SpeechFailed(
+                "espeak-ng",
+                f"did not start, as its data is missing; {to_install('voice')} brings it",
+            )
         self._sound = bytearray()
         self._marks: list[tuple[int, int]] = []
         self._callback = _Callback(self._take)  # kept: the library does not
@@ -101,7 +104,9 @@ class _Library:
     def made(self, text: str, voice: str, rate: int, pitch: int) -> tuple[bytes, list[Mark]]:
         self._sound, self._marks = bytearray(), []
         if self._c.espeak_SetVoiceByName(voice.encode()) != 0:
-            raise SpeechFailed("espeak-ng", f"has no voice {voice!r}")
+            raise SpeechFailed(
+                "espeak-ng", f"has no voice {voice!r}; give one such as en-us or en-gb+f3"
+            )
         self._c.espeak_SetParameter(RATE_PARAMETER, rate, 0)
         self._c.espeak_SetParameter(PITCH_PARAMETER, pitch, 0)
         given = text.encode() + b"\0"
@@ -130,7 +135,7 @@ def _loaded() -> tuple[ctypes.CDLL, bytes | None]:
             ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p,
         )  # fmt: skip
         return library, data
-    raise SpeechFailed("espeak-ng", f"is not here; {to_install('voice')} brings it")
+    raise SpeechFailed("espeak-ng", f"is not installed; {to_install('voice')} brings it")
 
 
 @cache

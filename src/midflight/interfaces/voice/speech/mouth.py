@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 
 from midflight.interfaces.voice.speech.agenda import Agenda, Clause, Question, Utterance
-from midflight.interfaces.voice.speech.playback import Making, Playing
+from midflight.interfaces.voice.speech.playback import Loudspeaker, Making, Playing
 from midflight.interfaces.voice.speech.speech_engines import Sink, SpeechFailed, Synthesiser
 
 PATIENCE_S: Final = 0.5  # between looks at how much was played, where nobody tells
@@ -31,9 +31,10 @@ class Mouth:
         failed: Callable[[str, SpeechFailed], None],
         may: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._agenda = Agenda()
+        self.agenda = Agenda()
         self._making = Making(synthesiser, self.stir)
-        self._playing = Playing(sink)
+        self._sink = Loudspeaker(sink)
+        self._playing = Playing(self._sink)
         self._failed, self._may = failed, may
         self._stir = anyio.Event()
         self._silent = False
@@ -52,7 +53,7 @@ class Mouth:
     ) -> Utterance:
         """Say this after what is waiting; words of a run also after what is put aside."""
         said = Utterance(run, text, of, ended, fleeting, about)
-        self._agenda.add(said)
+        self.agenda.add(said)
         self.stir()
         return said
 
@@ -65,9 +66,9 @@ class Mouth:
     def stir(self) -> None:
         """Something has changed: text came, or samples were played."""
         self._note_played()
-        self._agenda.drop_heard()
+        self.agenda.drop_heard()
         if self._making.is_busy:
-            self._making.drop_all_but(self._agenda.unsaid_clauses())
+            self._making.drop_all_but(self.agenda.unsaid_clauses())
         self._stir.set()
         self._stir = anyio.Event()
 
@@ -76,7 +77,7 @@ class Mouth:
     @property
     def is_busy(self) -> bool:
         """True if something is being said, or is to be said."""
-        return self._agenda.is_busy
+        return self.agenda.is_busy
 
     @property
     def is_making(self) -> bool:
@@ -86,50 +87,21 @@ class Mouth:
     @property
     def played(self) -> int:
         """Samples that were played in all."""
-        return self._playing.played
-
-    @property
-    def put_by(self) -> list[Utterance]:
-        """The utterances that are put aside."""
-        return self._agenda.aside
-
-    @property
-    def can_go_on(self) -> bool:
-        """True if something was put aside."""
-        return bool(self._agenda.aside)
-
-    @property
-    def is_asking(self) -> bool:
-        """True if a question is being said, or was when we asked the person to repeat."""
-        return self._agenda.is_asking
-
-    @property
-    def asked(self) -> tuple[Utterance, ...]:
-        """The questions of which something was heard, in the order in which they began."""
-        return self._agenda.asked
-
-    @property
-    def last_heard(self) -> Utterance | None:
-        """The utterance begun last, a question or not; a request to repeat does not count."""
-        return self._agenda.last_heard
-
-    def will_ask(self, question: Question) -> bool:
-        """Return whether the question still waits to be asked."""
-        return self._agenda.will_ask(question)
+        return self._sink.played
 
     # ── stopping and going on ────────────────────────────────────────────────────────────────
 
     async def hold(self) -> None:
         """Be silent at once; nothing is forgotten."""
         self._silent = True
-        await self._playing.hold()
+        await self._sink.hold()
         self._note_played()
 
     async def go_on(self) -> None:
         """Go on at the very next sample, with what was put aside if there is something."""
         await self.bring_back()
         self._silent = False
-        await self._playing.go_on()
+        await self._sink.go_on()
         self.stir()
 
     async def bring_back(self, *, behind: Utterance | None = None) -> None:
@@ -137,36 +109,36 @@ class Mouth:
 
         ``behind`` is said before it, if it is being said now.
         """
-        if self._agenda.comes_back:
+        if self.agenda.comes_back:
             await self._forget()
-            self._agenda.bring_back(behind)  # some may be gone by now
+            self.agenda.bring_back(behind)  # some may be gone by now
 
     async def put_aside(self) -> None:
         """Keep what was being said for later, and be free to say something else."""
         await self._forget()
-        self._agenda.put_aside()
+        self.agenda.put_aside()
         self._silent = False
-        await self._playing.go_on()
+        await self._sink.go_on()
         self.stir()
 
     async def keep(self, run: str = "") -> None:
         """It waits until ``release``: what is aside, or what a run says that is held."""
-        if self._agenda.has_now(run):
+        if self.agenda.has_now(run):
             await self._forget()
-            self._agenda.hold_back(run)  # with what came meanwhile
-        self._agenda.keep(run)
+            self.agenda.hold_back(run)  # with what came meanwhile
+        self.agenda.keep(run)
         self.stir()
 
     def release(self, run: str = "") -> None:
         """The listener, or also a run, goes on: what was kept is brought back with the rest."""
-        self._agenda.release(run)
+        self.agenda.release(run)
 
     async def break_off(self, said: Utterance, then: str) -> str:
         """No more of it is played, not to the end of a word; ``then`` is said in its place.
 
         Gives what was heard of it.
         """
-        if self._agenda.is_now(said):
+        if self.agenda.is_now(said):
             await self._forget()
         heard = said.break_off(then)
         self.stir()
@@ -174,10 +146,10 @@ class Mouth:
 
     async def take_back(self, which: Callable[[Utterance], bool]) -> list[Utterance]:
         """No more of these is played, not to the end of a word: all not heard to their end."""
-        gone = self._agenda.chosen(which)
-        if any(map(self._agenda.is_now, gone)):
+        gone = self.agenda.chosen(which)
+        if any(map(self.agenda.is_now, gone)):
             await self._forget()
-        self._agenda.take_back(gone)
+        self.agenda.take_back(gone)
         self.stir()
         return [said for said in gone if not said.is_heard]
 
@@ -187,18 +159,18 @@ class Mouth:
         Utterances that came since are said now, and so are questions of which nobody has heard
         anything.
         """
-        gone = self._agenda.give_up()
+        gone = self.agenda.give_up()
         self.stir()
         return [said for said in gone if not said.is_heard]
 
     def hang_up(self) -> list[Utterance]:
         """Nobody listens any longer: all that was begun and not heard to its end."""
         self._note_played()
-        return self._agenda.hang_up()
+        return self.agenda.hang_up()
 
     async def watch(self) -> None:
         """A frame's time has passed while it is our turn: words that are not played are shown."""
-        if self._silent or not self._playing.is_stalled():
+        if self._silent or not self._sink.is_stalled():
             return
         waiting = self._playing.waiting
         await self._forget()
@@ -209,11 +181,11 @@ class Mouth:
     async def _forget(self) -> None:
         """Stop the sink before the agenda changes: only then is it known how much was heard."""
         await self._playing.forget()
-        self._agenda.note_begun()
+        self.agenda.note_begun()
 
     def _note_played(self) -> None:
-        self._playing.note()
-        self._agenda.note_begun()
+        self._playing.note(self._sink.played)
+        self.agenda.note_begun()
 
     # ── speaking ─────────────────────────────────────────────────────────────────────────────
 
@@ -221,7 +193,7 @@ class Mouth:
         """Speak for as long as it is not cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
-                clause = self._agenda.next_clause()
+                clause = self.agenda.next_clause()
                 stirred = self._stir
                 if clause is None or not self._may_speak():
                     await _a_while(stirred)

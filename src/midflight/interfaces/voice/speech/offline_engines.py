@@ -82,7 +82,7 @@ def packaged(package: str, path: str) -> Path:
     found = find_spec(package)
     folder = Path(found.origin).parent if found is not None and found.origin else None
     if folder is None or not (folder / path).exists():
-        raise SpeechFailed(package, f"is not here; {to_install('voice')} brings it")
+        raise SpeechFailed(package, f"is not installed; {to_install('voice')} brings it")
     return folder / path
 
 

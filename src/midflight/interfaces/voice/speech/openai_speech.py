@@ -166,13 +166,13 @@ class OpenAISpeech:
                 yield http
         except httpx.HTTPError as error:
             why = str(error) or type(error).__name__
-            raise SpeechFailed(self.name, f"could not be asked: {why}") from None
+            raise SpeechFailed(self.name, f"could not be reached: {why}") from None
 
     def _check(self, answer: httpx.Response) -> None:
         if answer.status_code in REFUSED:
-            raise _NotInThisWay(self.name, f"answered {answer.status_code}")
+            raise _NotInThisWay(self.name, f"answered HTTP {answer.status_code}")
         if answer.status_code != httpx.codes.OK:
-            raise SpeechFailed(self.name, f"answered {answer.status_code}")
+            raise SpeechFailed(self.name, f"answered HTTP {answer.status_code}")
 
 
 def _object(answer: httpx.Response) -> dict[str, Any]:

@@ -151,17 +151,12 @@ AHEAD: Final = int(1.5 * RATE)  # samples that wait in the sink; more would only
 class Playing:
     """One line's. It is given clauses in the order in which they are to be heard."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = Loudspeaker(sink)
+    def __init__(self, sink: Loudspeaker) -> None:
+        self._sink = sink
         self._segments: deque[tuple[int, Clause, int, int]] = deque()  # in the sink, not played
         self._given = 0  # samples that the sink has got in all, without what it was made to forget
         self._cutting = 0  # those who wait until it is; two can at once, from two doors
         self.epoch = 0  # grows when the sink is cut: who gives it speech looks again
-
-    @property
-    def played(self) -> int:
-        """Samples that were played in all."""
-        return self._sink.played
 
     @property
     def room(self) -> int:
@@ -198,14 +193,6 @@ class Playing:
             self._given -= count
             clause.given -= count
 
-    async def hold(self) -> None:
-        """Be silent, and keep what waits."""
-        await self._sink.hold()
-
-    async def go_on(self) -> None:
-        """Go on at the next sample."""
-        await self._sink.go_on()
-
     async def forget(self) -> None:
         """It plays no more of it; until it has said how much it had played, it gets nothing new.
 
@@ -218,17 +205,14 @@ class Playing:
         finally:
             self._cutting -= 1
             self.epoch += 1
-        self._note(played)
+        self.note(played)
         self._given = played
         for _, clause, _, _ in self._segments:
             clause.given = clause.played
         self._segments.clear()
 
-    def note(self) -> None:
-        """More was played, perhaps: of which clauses, and how much."""
-        self._note(self._sink.played)
-
-    def _note(self, played: int) -> None:
+    def note(self, played: int) -> None:
+        """So much was played in all: of which clauses, and how much."""
         while self._segments:
             start, clause, offset, count = self._segments[0]
             done = min(max(played - start, 0), count)
@@ -236,7 +220,3 @@ class Playing:
             if done < count:
                 break
             self._segments.popleft()
-
-    def is_stalled(self) -> bool:
-        """Another frame's time has passed in which it should play; whether it seems dead."""
-        return self._sink.is_stalled()

@@ -223,7 +223,7 @@ def read_wav(given: Path | bytes) -> bytes:
         raise InvalidRequest(f"{name} cannot be read as WAV: {why}. Nothing was done.") from None
     if width != WIDTH or not rate:
         raise InvalidRequest(
-            f"{name} has {width * 8} bits a sample; only 16 are taken. Nothing was done."
+            f"{name} has samples of {width * 8} bits; only 16 bits are taken. Nothing was done."
         )
     if channels > 1:
         whole = samples(raw)
