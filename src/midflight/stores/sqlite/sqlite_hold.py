@@ -12,7 +12,7 @@ Hence three measures:
   still the one that its index describes. It does so before it writes, as far as that can be known
   by then, and again before anybody is told that it was written.
 * A process that opens the store is refused if it is in use under another name: then the path leads
-  to another log. A file with two names, or one that is mounted as a single file, is refused in any case.
+  to another log. A file with two names, or one mounted as a single file, is refused in any case.
 
 Every lock of ours is on the file itself, behind where data can be: all paths lead to the same.
 Where the system has no such locks only the second measure is taken.
