@@ -65,7 +65,7 @@ class Screen(Console):
     @override
     def on_broken_pipe(self) -> None:
         """See Rich: the reader has left, which is no failure of the command."""
-        raise BrokenPipeError(errno.EPIPE, "who reads has left")
+        raise BrokenPipeError(errno.EPIPE, "the program that reads this output has closed it")
 
     @override
     def render(
