@@ -56,6 +56,7 @@ HURRY = ("-n", "3", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
 
 WHOLE = ("-n", "3", "--durations=30", "--durations-min=5")
 """Most of what is slow waits: for processes, leases that run out; see ``tests/shares.py``."""
+FAILED = 1  # pytest's status: it has run all tests, and some have failed
 READ = ("pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
 """Reads all tests once, so that their bytecode is there: or each worker would make it anew."""
 
@@ -116,13 +117,15 @@ def hurried_types() -> tuple[str, ...]:
 def run_tests(*arguments: str, again: bool) -> tuple[bool, dict[str, str]]:
     """Run pytest: whether it passed, and which tests skipped themselves for which reason.
 
-    ``again``: one test that failed beside the others gets another chance, alone.
+    ``again``: one test that failed beside the others gets another chance, alone; but not where
+    pytest was stopped before it had run them all.
     """
     with tempfile.TemporaryDirectory() as folder:
         report, cache = Path(folder) / "report.xml", Path(folder) / "cache"
         keep = (f"--junitxml={report}", "-o", f"cache_dir={cache}")
-        passed = run("tests", "pytest", "-q", *keep, *arguments)
-        if not passed and again:
+        status = status_of("tests", "pytest", "-q", *keep, *arguments)
+        passed = status == 0
+        if status == FAILED and again:
             passed = steady_alone(failed_in(cache))
         return passed, skipped_in(report) if report.exists() else {}
 
@@ -238,16 +241,21 @@ def install(*packages: str) -> set[str]:
 
 
 def run(name: str, *command: str, silent: bool = False) -> bool:
-    """Run one command from the project's root; say how long it took and whether it passed."""
+    """Run one command from the project's root, and return whether it passed."""
+    return status_of(name, *command, silent=silent) == 0
+
+
+def status_of(name: str, *command: str, silent: bool = False) -> int:
+    """Run one command; say how long it took and whether it passed, and return its exit status."""
     program = BIN / command[0]
     began = time.monotonic()
     full = (str(program) if program.exists() else command[0], *command[1:])
     if name == ("tests" if "MIDFLIGHT_HURRY" in BESIDE else "types"):
         full = ("nice", *full)  # in a hurry the types take longest, otherwise the tests
     into = subprocess.DEVNULL if silent else None
-    passed = subprocess.run(full, cwd=ROOT, check=False, env=BESIDE, stdout=into).returncode == 0
-    say(f"{'ok  ' if passed else 'FAIL'} {name} ({time.monotonic() - began:.1f} s)")
-    return passed
+    status = subprocess.run(full, cwd=ROOT, check=False, env=BESIDE, stdout=into).returncode
+    say(f"{'FAIL' if status else 'ok  '} {name} ({time.monotonic() - began:.1f} s)")
+    return status
 
 
 def say(line: str) -> None:

@@ -54,6 +54,36 @@ def test_a_test_that_skips_itself_is_named_with_its_reason(
     }
 
 
+ONCE = """
+from pathlib import Path
+
+def test_that_fails_once():
+    failed = Path(__file__).with_name("failed")
+    there = failed.exists()
+    failed.touch()
+    assert there
+"""
+STOPPED = """
+def test_in_whose_middle_somebody_stops_it():
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("after", "passes"), [("", True), (STOPPED, False)], ids=["all run", "stopped"]
+)
+def test_one_test_that_failed_gets_another_chance_if_all_others_were_run(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, after: str, passes: bool
+) -> None:
+    (tmp_path / "test_once.py").write_text(ONCE + after, encoding="utf-8")
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+
+    passed, _ = script.run_tests("-n", "0", again=True)
+
+    assert passed is passes
+
+
 APT_GET = """#!/bin/sh
 echo "$@" >> "$HOME/asked.txt"
 case "$*" in *nowhere*) exit 1 ;; esac
