@@ -990,8 +990,8 @@ MUTANTS = (
     Mutant(
         "runtime: a stop before the first line prevents it",
         RUNTIME + "steps/attempt.py",
-        "    if step.told or not host.gate.may_start(step.course):  # no await",
-        "    if step.told:  # no await",
+        "(not step.told and step.host.gate.may_start(step.course))\n",
+        "(not step.told)\n",
         (START + "a_cancel_between_the_record_of_a_start_and_its_first_line_prevents_it",),
     ),
     Mutant(

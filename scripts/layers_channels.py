@@ -124,7 +124,7 @@ CHANNEL_MUTANTS = (
     Mutant(
         "channels: what cannot be stopped is asked about before a cancel",
         "src/midflight/interfaces/chat/chat_presses.py",
-        'if action.verb == "cancel" and offer.confirm and',
+        'if press.action.verb == "cancel" and offer.confirm and',
         "if False and",
         (CONTROLS,),
     ),
@@ -152,7 +152,7 @@ CHANNEL_MUTANTS = (
     Mutant(
         "channels: undo of what nobody has read withdraws it",
         "src/midflight/interfaces/chat/chat_presses.py",
-        'if action.choice == "undo" and talk is not None',
+        'if press.action.choice == "undo" and talk is not None',
         "if False",
         ("tests/channels/test_discord_talk.py",),
     ),
@@ -214,7 +214,7 @@ CHANNEL_MUTANTS = (
     ),
     Mutant(
         "channels: arguments that would end their block go as a file",
-        "src/midflight/interfaces/chat/chat_questions.py",
+        "src/midflight/interfaces/chat/run_posts.py",
         '    if "``" in facts or facts.endswith("`") or len(facts) > BLOCK_MAX:',
         "    if len(facts) > BLOCK_MAX:",
         ("tests/attacks/test_whole_approvals.py",),

@@ -13,10 +13,34 @@ TWICE = "tests/scenarios/test_nothing_twice.py::test_"
 RUNTIME_MUTANTS = (
     Mutant(
         "told first: what must not happen twice is on record first",
-        RUNTIME + "steps/attempt.py",
-        "    plain = tool.effect is Effect.WRITE and not (",
-        "    plain = tool.effect is not Effect.READ and not (",
+        "src/midflight/tools/declaration.py",
+        "self.effect is Effect.WRITE and not (before or after)",
+        "not (before or after)",
         (FIRST + "an_effect_that_may_not_be_repeated_is_on_record_first",),
+    ),
+    Mutant(
+        "a plain step: it begins only while nobody stops, counts or watches the run",
+        RUNTIME + "steps/attempt.py",
+        "    return host.journal.calm and awaited",
+        "    return awaited",
+        ("tests/scenarios/test_start.py", "tests/scenarios/test_verbs.py"),
+    ),
+    Mutant(
+        "a plain step: a change that may be in its way ends the calm",
+        RUNTIME + "run_journal.py",
+        "        self.calm = False\n        self._changes",
+        "        self._changes",
+        ("tests/scenarios/test_start.py", "tests/scenarios/test_cancel.py"),
+    ),
+    Mutant(
+        "a plain step: who waits for what it changes is asked",
+        RUNTIME + "run_journal.py",
+        "            self.calm = self.calm and resting\n",
+        "",
+        (
+            "tests/runtime/test_parts.py::"
+            "test_a_wait_that_begins_in_a_calm_run_hears_of_its_plain_steps",
+        ),
     ),
     Mutant(
         "told first: what is known is on record before a read begins",
@@ -48,38 +72,38 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "told first: what is known is on record soon, also where nothing follows",
-        RUNTIME + "unwritten.py",
-        "            kept.flush_soon()\n",
-        "            pass\n",
+        RUNTIME + "run_journal.py",
+        "            else:\n                self.flush_soon()\n",
+        "",
         (FIRST + "a_function_that_does_something_else_has_its_outcome_written_soon",),
     ),
     Mutant(
         "told first: a press finds what was done on record",
         RUNTIME + "driver.py",
-        "        session.journal.unwritten.flush_soon()\n        rested",
+        "        session.journal.flush_soon()\n        rested",
         "        rested",
         (FIRST + "a_press_has_what_is_known_written_at_once",),
     ),
     Mutant(
         "told first: an outcome is on record before the start that it travels with",
         RUNTIME + "run_journal.py",
-        "(*self.unwritten.events(self.state), *events)",
-        "(*events, *self.unwritten.events(self.state))",
+        "(*(kept if self.calm else _recorded(state, kept, None)), *events)",
+        "(*events, *(kept if self.calm else _recorded(state, kept, None)))",
         (FIRST + "a_plain_write_costs_one_append",),
     ),
     Mutant(
         "told first: an outcome whose append has lost is written again",
         RUNTIME + "run_journal.py",
         "            except JournalConflict:\n                await self.catch_up()\n",
-        "            except JournalConflict:\n                self.unwritten.are_written(facts)\n"
+        "            except JournalConflict:\n                del self._kept[:kept]\n"
         "                await self.catch_up()\n",
         (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
     ),
     Mutant(
         "told first: an outcome that loses by itself goes to the store as a request",
         RUNTIME + "run_journal.py",
-        "            for fact in facts:\n",
-        "            for fact in ():\n",
+        "            recording = _recording(self.run, facts, then)\n",
+        "            recording = lambda _: Draft()  # noqa: E731\n",
         (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
     ),
     Mutant(
@@ -91,9 +115,9 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "told first: where a cap counts the record is first",
-        RUNTIME + "steps/attempt.py",
-        "state.fork_of or is_metered(state.limits))",
-        "state.fork_of)",
+        RUNTIME + "signals.py",
+        "state.guards or is_metered(state.limits)",
+        "state.guards",
         (FIRST + "where_a_cap_counts_the_record_is_first",),
     ),
     Mutant(
@@ -106,8 +130,8 @@ RUNTIME_MUTANTS = (
     Mutant(
         "runtime: a cancel undoes",
         RUNTIME + "cancellation.py",
-        "    await compensate(session)\n    await await_all",
-        "    await await_all",
+        "        await compensate(session)\n        await await_all",
+        "        await await_all",
         ("tests/scenarios/test_cancel.py",),
     ),
     Mutant(
@@ -396,8 +420,8 @@ RUNTIME_MUTANTS = (
     Mutant(
         "crash: what a lost worker tells after the start is on record is not begun either",
         RUNTIME + "steps/attempt.py",
-        "    if step.told or not host.gate.may_start(step.course):  # no await",
-        "    if not host.gate.may_start(step.course):  # no await",
+        "    return _is_still_plain(step) or (not step.told and step.host",
+        "    return _is_still_plain(step) or (step.host",
         (TOLD + "what_is_told_between_the_start_and_its_first_line_is_not_begun",),
     ),
     Mutant(

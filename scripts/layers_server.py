@@ -183,14 +183,14 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "purge: a folder goes only if this store had its run",
-        "src/midflight/interfaces/cli/commands/operator_commands.py",
+        "src/midflight/interfaces/cli/commands/store_commands.py",
         "            if await _has(store, path.name):\n                self._known",
         "            if True:\n                self._known",
         ("tests/cli/test_purge.py",),
     ),
     Mutant(
         "purge: folders go with each batch, also with one that is cut off",
-        "src/midflight/interfaces/cli/commands/operator_commands.py",
+        "src/midflight/interfaces/cli/commands/store_commands.py",
         "            await folders.follow(store)\n        raise",
         "            pass\n        raise",
         ("tests/cli/test_purge.py",),

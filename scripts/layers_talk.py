@@ -51,9 +51,9 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: a hold of a waiting run aborts its triage",
-        RUNTIME + "threads/thread_messages.py",
-        "        host.journal.listen(self._triage.abort_if_stopped)\n",
-        "",
+        RUNTIME + "threads/thread_triage.py",
+        "            with host.journal.listening(self._abort_if_stopped):\n",
+        "            if True:\n",
         (HARD + "a_pause_in_the_middle_of_a_triage_of_a_waiting_run_lists_and_aborts_it",),
     ),
     Mutant(

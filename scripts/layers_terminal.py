@@ -30,7 +30,7 @@ TERMINAL_MUTANTS = (
     ),
     Mutant(
         "terminal: what is logged steers nothing",
-        "src/midflight/interfaces/cli/logs.py",
+        "src/midflight/interfaces/cli/console.py",
         "return escaped(msgspec.json.encode(line, enc_hook=str).decode())",
         "return msgspec.json.encode(line, enc_hook=str).decode()",
         (FORGED + "what_is_logged_steers_nothing_and_can_be_read_back",),

@@ -89,7 +89,7 @@ def short(raw: bytes) -> str:
 
 
 def stored(payment: dict[str, Any]) -> bytes:
-    return bytes(values.encode_arguments("Pay", (), payment))
+    return bytes(values.encode_arguments("Pay", (), payment)[0])
 
 
 def test_the_two_payments_have_the_same_short_digest() -> None:

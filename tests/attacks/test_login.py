@@ -30,7 +30,7 @@ from websockets.typing import Subprotocol
 from demo.theatre import command, plain_environment
 from midflight.control import Control
 from midflight.interfaces.app import create_app
-from midflight.interfaces.cli.web_address import REDIRECT, open_privately
+from midflight.interfaces.cli.commands.token_command import REDIRECT, open_privately
 from midflight.interfaces.http.access.access import Access
 from midflight.interfaces.http.access.keyring import Key, Keyring, Session
 from midflight.journal.phases import Role
@@ -278,7 +278,7 @@ async def test_the_file_goes_when_nobody_opens_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BROWSER", "true %s")
-    monkeypatch.setattr("midflight.interfaces.cli.web_address.KEPT_S", 0.2)
+    monkeypatch.setattr("midflight.interfaces.cli.commands.token_command.KEPT_S", 0.2)
     with anyio.fail_after(10):
         await open_privately("http://127.0.0.1:1/#code=mf_x", tmp_path, lambda: False)
     assert list(tmp_path.iterdir()) == []

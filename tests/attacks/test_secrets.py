@@ -9,7 +9,7 @@ import pytest
 
 from midflight.agents import agent
 from midflight.errors import InvalidRequest, StepFailed
-from midflight.interfaces.cli.logs import Lines
+from midflight.interfaces.cli.console import LogLines
 from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.tools.declaration import tool
@@ -120,7 +120,7 @@ async def test_a_traceback_is_logged_with_dots_where_a_secret_was(
         await control.ended(await control.start(unlucky, "work"))
 
     (record,) = [r for r in caplog.records if getattr(r, "action", "") == "agent_failed"]
-    for form in (logging.Formatter(), Lines()):
+    for form in (logging.Formatter(), LogLines()):
         told = form.format(record)
         assert "hush-hush" not in told
         assert "401 for Bearer" in told
@@ -135,4 +135,4 @@ def test_a_log_of_others_holds_no_secret_either() -> None:
         trouble = (ValueError, error, error.__traceback__)
     record = logging.makeLogRecord({"msg": "for hush-hush-4711", "exc_info": trouble})
 
-    assert "hush-hush" not in Lines().format(record)
+    assert "hush-hush" not in LogLines().format(record)

@@ -27,7 +27,7 @@ from cli.scene import MIDFLIGHT, Scene
 from midflight.control import Control
 from midflight.interfaces.app import create_app
 from midflight.interfaces.cli.commands import serve_command
-from midflight.interfaces.cli.logs import Repeats
+from midflight.interfaces.cli.console import Repeats
 from midflight.interfaces.http.access import connections
 from midflight.interfaces.http.access.connections import PIECE_MAX, Room, guarded
 from midflight.interfaces.http.access.keyring import Keyring

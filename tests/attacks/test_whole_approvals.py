@@ -24,7 +24,7 @@ from midflight.interfaces.chat.discord_posts import TEXT_MAX, pieces, view_of
 from midflight.interfaces.chat.run_posts import card
 from midflight.interfaces.chat.webhook import _shown as delivered
 from midflight.interfaces.cli.acknowledgement import question_lines
-from midflight.interfaces.cli.run_display import Follower, Lines, Picture
+from midflight.interfaces.cli.run_display import Lines, Picture
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.tui.question_card import facts_shown
 from midflight.interfaces.voice.speech.agenda import Question
@@ -128,7 +128,7 @@ def test_show_and_answer_print_all_of_it(call: dict[str, Any]) -> None:
 @pytest.mark.parametrize("made", [Lines, lambda command: Picture(command, driving=True)])
 async def test_run_and_watch_print_all_of_it(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
     asked = question(EVERYTHING)
-    shown: Follower
+    shown: Lines
     with made(lambda *words: " ".join(words)) as shown:
         shown.begin(book_of(asked), ThreadBook("t-1"), 0.0)
     told = flush_left(capsys.readouterr().out, 8)

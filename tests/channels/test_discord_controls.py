@@ -179,7 +179,7 @@ async def test_cancel_asks_first_while_something_irreversible_is_under_way(
         await ann.says(chat, "Write to bob")
         card = await discord.until_shown(chat, "❓ **May this be done")
         assert "\nto: bob" in card.content
-        await ann.presses(card, "Do it")
+        await ann.presses(card, "Approve")
         await office.until_begun("mail bob")
         status = await discord.until_shown(chat, "**Running**")
         pressed = await ann.presses(status, "Cancel")
@@ -271,13 +271,19 @@ async def test_a_press_on_an_outdated_button_is_answered_with_the_truth(
         assert "is done and takes no pause any more" in ended.text
         assert "Now: done." in ended.text
         gone = await ann.presses_code(status, "mf:pause:0000000000000000:3:")
-        await discord.until(lambda: "not known here any more. Nothing was changed." in gone.text)
+        await discord.until(lambda: "or is too old to be found. Nothing was changed: " in gone.text)
         foreign = await ann.presses_code(status, "some-older-version")
-        await discord.until(lambda: "not known here any more. Nothing" in foreign.text)
+        await discord.until(lambda: "means nothing to this one. Nothing" in foreign.text)
         assert redirect["custom_id"] != pause["custom_id"]
         assert (await control.runs())[0].phase == Phase.DONE
 
 
+WAYS = [
+    "Approve · Do it",
+    "Edit · Change, then do it",
+    "Reject · Do not do it",
+    "Respond · Say what instead",
+]
 FORM = {
     "type": "object",
     "properties": {
@@ -307,11 +313,14 @@ async def test_questions_are_cards_with_buttons_menus_and_forms_made_from_their_
         begun = await ann.says(GENERAL, f"{AT} ask me")
         chat = begun.id
         first = await discord.until_shown(chat, "❓ **Question 0?**")
-        await discord.until_shown(chat, "❓ **Waiting for you**")
-        assert first.labels == ["red", "blue"]
-        code = first.button("red")["custom_id"]
-        await ann.presses(first, "blue")
-        await discord.until(lambda: first.content == "❓ Question 0?\n**ann@discord: blue**")
+        status = await discord.until_shown(chat, "❓ **Waiting for you**")
+        assert [label.split(" ·")[0] for label in status.labels] == ["Review", "Redirect", "Cancel"]
+        review = await ann.presses(status, "Review")
+        await discord.until(lambda: "❓ **Question 0?**" in review.text)
+        assert first.labels == ["Red", "Blue"]
+        code = first.button("Red")["custom_id"]
+        await ann.presses(first, "Blue")
+        await discord.until(lambda: first.content == "❓ Question 0?\n**ann@discord: Blue**")
         assert first.labels == []
         second_press = await bob.presses_code(first, code)
         await discord.until(lambda: second_press.answers)
@@ -319,13 +328,13 @@ async def test_questions_are_cards_with_buttons_menus_and_forms_made_from_their_
 
         seats = await discord.until_shown(chat, "Question 1?")
         assert [len(menu["options"]) for menu in seats.menus] == [25, 5]
-        await ann.chooses(seats, "seat 28")
+        await ann.chooses(seats, "Seat 28")
 
         form = await discord.until_shown(chat, "Question 2?")
         opened = await ann.presses(form, "Answer")
         wrong = await ann.fills(opened, guests="many", room="hall", vegan="yes")
         await discord.until(lambda: "> guests: many\n> room: hall\n> vegan: yes" in wrong.text)
-        await discord.until(lambda: "How many guests: 'many' cannot be read" in wrong.text)
+        await discord.until(lambda: "How many guests: 'many' is not valid JSON" in wrong.text)
         opened = await bob.presses(form, "Answer")
         await bob.fills(opened, guests="12", room="hall", vegan="yes")
 
@@ -355,7 +364,7 @@ async def test_what_is_approved_stands_in_a_block_or_a_file_and_none_of_it_is_ma
         chat = ann.dm()
         await ann.says(chat, "Write to bob")
         card = await discord.until_shown(chat, "❓ **May this be done")
-        assert card.labels == ["Do it", "Do not do it", "Edit", "Respond"]
+        assert card.labels == WAYS
         if card.attachments:
             (file,) = card.attachments
             held = discord.files[file["id"]].decode()
@@ -365,7 +374,7 @@ async def test_what_is_approved_stands_in_a_block_or_a_file_and_none_of_it_is_ma
             _, held, behind = card.content.split("```")
             assert behind == ""
         assert f"text: {text.strip()}" in held.replace("\n  ", "\n").replace('"', "")
-        await ann.presses(card, "Do it")
+        await ann.presses(card, "Approve")
         await discord.until_shown(chat, "Sent.")
 
 
@@ -401,7 +410,7 @@ async def test_an_approval_can_be_edited_and_answered_in_words(
         chat = ann.dm()
         await ann.says(chat, "Write to both")
         first = await discord.until_shown(chat, "\nto: bob")
-        assert first.labels == ["Do it", "Do not do it", "Edit", "Respond"]
+        assert first.labels == WAYS
         opened = await ann.presses(first, "Edit")
         modal = await discord.until(lambda: opened.modal)
         assert '"to":"bob"' in modal["components"][0]["component"]["value"]

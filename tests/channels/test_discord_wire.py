@@ -266,7 +266,7 @@ async def test_whatever_is_pressed_is_answered_within_three_seconds_while_nothin
         store.stalled = None
         told = {
             "Pause": "**Pause** is on record",
-            "Redirect": "I am slow at this moment. Nothing was changed",  # a form came too late
+            "Redirect": "The form could not be made within",  # a form came too late
             "/status": "working",
         }
         await discord.until(lambda: told[way] in pressed.text)

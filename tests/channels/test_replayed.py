@@ -124,7 +124,7 @@ async def test_a_kill_that_was_released_meanwhile_is_not_done_again(tmp_path: Pa
     ("people", "answer"),
     [
         (["9=ann:viewer"], "needs the role controller"),
-        (["9=bob:controller"], "You are not on the list of people any more."),
+        (["9=bob:controller"], "are not on the list of people any more."),
         (["9=ann:operator"], "**Pause** is on record"),
     ],
 )
@@ -188,5 +188,7 @@ async def test_a_command_whose_run_was_never_looked_up_is_to_be_given_again(
             pending = board.memory("desk").pending
             assert [pending["dies"].code, pending["lives"].code[:9]] == ["/cancel", "mf:pause:"]
             answered = await board.press_again(board.memory("desk"), "dies")
-            assert "You gave /cancel just before I ended. Nothing was changed." in answered.text
+            assert (
+                "You gave /cancel just before this bot ended. Nothing was changed." in answered.text
+            )
             assert (await control.runs())[0].phase in {Phase.PAUSING, Phase.PAUSED}

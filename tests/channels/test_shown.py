@@ -26,13 +26,13 @@ from midflight.interfaces.chat.channel import (
     split,
 )
 from midflight.interfaces.chat.chat_memory import Ledger, Memory
-from midflight.interfaces.chat.chat_questions import ways
 from midflight.interfaces.chat.discord_posts import modal_of, pieces, view_of
 from midflight.interfaces.chat.incoming import Reply, answer, together
-from midflight.interfaces.chat.run_posts import SYMBOLS
+from midflight.interfaces.chat.run_posts import SYMBOLS, payload_of
 from midflight.interfaces.terminal.safe_text import visible
 from midflight.journal.phases import Phase, Role
 from midflight.view.control_bar import PHASE_WORDS
+from midflight.view.question_form import ways
 
 TICKS = "```"
 LINES = st.sampled_from([
@@ -148,10 +148,10 @@ def test_what_stands_on_a_button_can_be_read_back_and_is_short() -> None:
 @pytest.mark.parametrize(
     ("schema", "labels"),
     [
-        ({"enum": ["a", 2]}, ["a", "2"]),
+        ({"enum": ["a", 2]}, ["A", "2"]),
         ({"enum": ["a"], "x-labels": {"a": "The first"}}, ["The first"]),
         ({"type": "boolean"}, ["Yes", "No"]),
-        ({"const": "only"}, ["only"]),
+        ({"const": "only"}, ["Only"]),
         (None, ["Answer"]),
         ({"type": "array", "items": {}}, ["Answer"]),
         ({"type": "object", "properties": {}}, ["Answer"]),
@@ -167,13 +167,14 @@ def test_a_schema_gives_its_ways_to_answer(schema: object, labels: list[str]) ->
 
 def test_a_form_gives_what_its_schema_wants_and_says_what_cannot_be_read() -> None:
     parts = {"n": {"type": "integer"}, "why": {"type": "string"}, "kind": {"enum": [1, 2]}}
-    (way,) = ways({"type": "object", "properties": parts, "required": ["n", "kind"]})
+    schema = {"type": "object", "properties": parts, "required": ["n", "kind"]}
+    (way,) = ways(schema)
 
-    assert way.answer({"n": "4", "why": " ", "kind": "2"}) == {"n": 4, "kind": 2}
-    with pytest.raises(InvalidRequest, match="The question is still open"):
-        way.answer({"n": "four", "kind": "2"})
+    assert payload_of(schema, way, {"n": "4", "why": " ", "kind": "2"}) == {"n": 4, "kind": 2}
+    with pytest.raises(InvalidRequest, match="the question is still open"):
+        payload_of(schema, way, {"n": "four", "kind": "2"})
     (whole,) = ways({"type": "array"})
-    assert whole.answer({"answer": "[1, 2]"}) == [1, 2]
+    assert payload_of({"type": "array"}, whole, {"answer": "[1, 2]"}) == [1, 2]
 
 
 def test_people_have_the_highest_of_their_roles_and_names_that_nobody_can_take() -> None:

@@ -11,13 +11,11 @@ import sys
 import tempfile
 from importlib import import_module
 
-from midflight.interfaces.cli.command_table import COMMANDS
-from midflight.interfaces.cli.main import main
+from midflight.interfaces.cli.main import COMMANDS, main
 
-for module in {place.module for place in COMMANDS.values()} - {"tui_command"}:
+for module in {place.module for place in COMMANDS.values()}:
     import_module(f"midflight.interfaces.cli.commands.{module}")
 for module in (
-    "interfaces.cli.lazy_commands",
     "control.remote",
     "interfaces.http.access.keyring",
     "stores.sqlite",

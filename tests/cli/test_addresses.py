@@ -6,7 +6,7 @@ import pytest
 
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.commands.serve_command import check_origins
-from midflight.interfaces.cli.web_address import page_address, public_origin
+from midflight.interfaces.cli.commands.token_command import page_address, public_origin
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_question_is_shown_with_what_fits_it_and_takes_that_only(scene: Scene)
     scene.until(run, "waiting")
     asked = scene.said("answer", run)
     assert "Which colour?" in asked
-    assert "Red - As before" in asked
+    assert "As before   (red)" in asked
     assert "still open" in scene.said("answer", run, "blue", status=1)
     scene.said("answer", run, "Green")
     assert scene.lines("watch", run)[-1]["result"].startswith("green by ")

@@ -12,8 +12,7 @@ import pytest
 
 from cli.scene import Scene, Server
 from cli.terminal import Terminal
-from midflight.interfaces.cli.console import console
-from midflight.interfaces.cli.logs import Lines
+from midflight.interfaces.cli.console import LogLines, console
 from midflight.interfaces.terminal.safe_text import visible
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -182,6 +181,6 @@ def test_the_live_picture_steers_the_screen_only_by_itself(
 
 def test_what_is_logged_steers_nothing_and_can_be_read_back() -> None:
     record = logging.LogRecord("midflight", logging.INFO, "", 0, FORGED, None, None)
-    line = Lines().format(record)
+    line = LogLines().format(record)
     assert not steers(line)
     assert json.loads(line)["message"] == FORGED

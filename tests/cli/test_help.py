@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cli.scene import Scene
-from midflight.interfaces.cli.command_table import COMMANDS
-from midflight.interfaces.cli.lazy_commands import imported
+from midflight.interfaces.cli.main import COMMANDS, imported
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

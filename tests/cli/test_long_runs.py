@@ -17,7 +17,7 @@ from hypothesis import given
 from cli.scene import MIDFLIGHT
 from kernel.histories import histories
 from kernel.journals import Run, running
-from midflight.interfaces.cli.run_display import Follower, Lines, Picture
+from midflight.interfaces.cli.run_display import Lines, Picture
 from midflight.journal import events as e
 from midflight.journal.phases import Outcome
 from midflight.journal.record import Recorded
@@ -80,11 +80,11 @@ def command(*words: str) -> str:
     return " ".join(words)
 
 
-def lines() -> Follower:
+def lines() -> Lines:
     return Lines(command)
 
 
-def picture() -> Follower:
+def picture() -> Lines:
     """It is drawn after every record here, as if each came between two ticks of its clock."""
     shown = Picture(command, driving=True)
     take = shown.take
@@ -124,14 +124,14 @@ def records_of(shape: Shape, count: int) -> list[Recorded]:
     return run.records
 
 
-def work_of_following(follower: Callable[[], Follower], shape: Shape, count: int) -> int:
+def work_of_following(follower: Callable[[], Lines], shape: Shape, count: int) -> int:
     records = records_of(shape, count)
     book = RunBook(records[0].journal)
     book.take(records[0])
     work = Work()
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
         shown = follower()
-        Lines.begin(shown, book, ThreadBook("t-1"), 0.0)  # type: ignore[arg-type]
+        Lines.begin(shown, book, ThreadBook("t-1"), 0.0)
         with work:
             for record in records[1:]:
                 shown.take(record)
@@ -143,7 +143,7 @@ def work_of_following(follower: Callable[[], Follower], shape: Shape, count: int
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("follower", [lines, picture])
 async def test_following_four_times_as_many_steps_takes_four_times_the_work(
-    follower: Callable[[], Follower], shape: Shape
+    follower: Callable[[], Lines], shape: Shape
 ) -> None:
     few, many = (work_of_following(follower, shape, count) for count in (25, 100))
     assert many <= 4.4 * few

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from cli.scene import Scene
 from midflight.errors import StoreUnavailable
-from midflight.interfaces.cli.commands.operator_commands import RunFolders, remove
+from midflight.interfaces.cli.commands.store_commands import RunFolders, remove
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Purged
 from stores.runs import ended

@@ -9,7 +9,7 @@ import pytest
 from cli.scene import Scene
 from kernel.journals import Run, running
 from midflight.errors import NeedsPerson
-from midflight.interfaces.cli.commands.look_commands import step_line
+from midflight.interfaces.cli.rich_console import step_line
 from midflight.interfaces.cli.run_display import Lines
 from midflight.journal import events as e
 from midflight.journal.phases import Outcome

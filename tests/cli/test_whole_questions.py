@@ -11,7 +11,7 @@ from msgspec import Raw
 from cli.scene import Scene
 from cli.terminal import Terminal
 from kernel.journals import running
-from midflight.interfaces.cli.run_display import Follower, Lines, Picture
+from midflight.interfaces.cli.run_display import Lines, Picture
 from midflight.view import RunBook, ThreadBook
 
 LONG = "a long reason " * 40
@@ -28,11 +28,11 @@ def command(*words: str) -> str:
     return " ".join(("midflight", *words))
 
 
-def lines() -> Follower:
+def lines() -> Lines:
     return Lines(command)
 
 
-def picture() -> Follower:
+def picture() -> Lines:
     return Picture(command, driving=True)
 
 

@@ -22,9 +22,8 @@ from midflight.control.verbs import VERBS
 from midflight.engines.local_engine import LocalEngine
 from midflight.inputs import Ids
 from midflight.interfaces.chat.channel import Action, mark
-from midflight.interfaces.chat.chat_commands import COMMANDS, Given
 from midflight.interfaces.chat.chat_memory import Finder, Memory
-from midflight.interfaces.chat.chat_presses import Desk
+from midflight.interfaces.chat.chat_presses import COMMANDS, Desk, Given
 from midflight.interfaces.tui.slash_commands import SLASH, Order
 from midflight.journal.record import Actor, Limits
 from midflight.run import Run

@@ -32,10 +32,8 @@ from midflight.engines.local_engine import NoEngine
 from midflight.errors import MidflightError, NotAllowed
 from midflight.handles import RunHandle, ThreadHandle
 from midflight.interfaces.chat.discord_interactions import commands_for
-from midflight.interfaces.cli.command_table import COMMANDS
 from midflight.interfaces.cli.console import person
-from midflight.interfaces.cli.lazy_commands import imported
-from midflight.interfaces.cli.main import main
+from midflight.interfaces.cli.main import COMMANDS, imported, main
 from midflight.interfaces.http import routes_journals, routes_server
 from midflight.interfaces.http.bodies import BODIES
 from midflight.interfaces.tui.slash_commands import SLASH
@@ -117,9 +115,10 @@ ROUTES = {
 }
 PAGE = "\n".join(
     path.read_text(encoding="utf-8")
-    for path in (ROOT / "web/src").rglob("*.ts*")
+    for path in (*(ROOT / "web/src").rglob("*.ts*"), *(ROOT / "src/midflight/view").glob("*.py"))
     if "generated" not in path.parts
 )
+"""The page, and the words that it is sent."""
 DISCORD = {f"/{command.name}" for command in commands_for(None)}  # type: ignore[arg-type]
 
 

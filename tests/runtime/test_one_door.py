@@ -19,7 +19,7 @@ MODULES = sorted(path for path in CLIENT.parent.rglob("*.py") if path != CLIENT)
 ENGINES = sorted(CREW.parent.rglob("*.py"))
 VERBS = {name for name in vars(Store) if not name.startswith("_")}
 PATIENT = {"client", "journals", "journal"}  # and the run's journal, which writes through them
-WRITERS = {"sweep": ["self._store.submit"], "run_journal": ["self.submit"]}
+WRITERS = {"sweep": ["self._store.submit"]}
 
 
 def ways_to_the_store(path: Path) -> list[str]:

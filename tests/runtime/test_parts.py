@@ -13,12 +13,13 @@ from midflight.journal.phases import Phase
 from midflight.journal.record import Earlier
 from midflight.journal.state import RunState
 from midflight.run import Redirected, Stopped
-from midflight.runtime.in_flight import InFlight, LastWords, Waiting
+from midflight.runtime.in_flight import InFlight, LastWords, Tasks, Waiting
 from midflight.runtime.journal_client import JournalClient, StoreClock
 from midflight.runtime.replay.lineage import Lineage
 from midflight.runtime.replay.step_records import Moment
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.signals import Gate, Signals
+from midflight.runtime.steps.bounds import Alarms
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Lease
 from stores.runs import RUN, pause, running
@@ -32,7 +33,7 @@ class Parts:
     def __init__(self, store: MemoryStore, lease: Lease) -> None:
         self.store = store
         self.journal = RunJournal(JournalClient(store, RUN), RunState(RUN), new_id)
-        self.in_flight = InFlight(self.journal, immediate=True)
+        self.in_flight = InFlight(self.journal, Tasks(Alarms()), immediate=True)
         self.signals = Signals(self.journal, self.in_flight)
         self.gate = Gate(self.journal, self.signals, lease)
 
@@ -40,7 +41,7 @@ class Parts:
         """Fold what is in the store, and drive on from there."""
         await self.journal.catch_up()
         async with self.journal.client.watch({RUN: self.journal.state.head}) as watch:
-            self.journal.drive_on(watch)
+            self.journal.drive_on(watch, lambda: None)
 
 
 @pytest.fixture
@@ -72,6 +73,27 @@ async def test_a_pause_closes_the_gate_and_wakes_whoever_waits_for_it(parts: Par
         await parts.journal.catch_up()
 
     assert parts.journal.state.phase is Phase.PAUSING
+
+
+async def test_a_wait_that_begins_in_a_calm_run_hears_of_its_plain_steps(parts: Parts) -> None:
+    parts.journal.be_calm()
+    noted = e.StepSettled(epoch=parts.journal.epoch, step="look", name="Look")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(parts.journal.until, lambda: "look" in parts.journal.history.records)
+            await anyio.wait_all_tasks_blocked()
+            await parts.journal.settle(noted)
+
+
+async def test_a_run_is_calm_until_something_happens_that_is_no_plain_step(parts: Parts) -> None:
+    parts.journal.be_calm()
+    await parts.journal.settle(e.StepSettled(epoch=parts.journal.epoch, step="look", name="Look"))
+    assert parts.journal.calm
+
+    await pause(parts.store)
+    await parts.journal.catch_up()
+    assert not parts.journal.calm
 
 
 async def test_a_signal_that_ends_the_function_is_not_outdone_by_a_later_one(parts: Parts) -> None:

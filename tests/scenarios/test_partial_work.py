@@ -591,4 +591,4 @@ async def test_a_secret_that_is_not_set_fails_the_step_and_names_it(driving: Ope
 
     async with driving(works) as control:
         run = await control.start(works, "work")
-        assert "the secret NOT_SET_ANYWHERE is not set" in await control.result(run)
+        assert "NOT_SET_ANYWHERE is not in the environment" in await control.result(run)

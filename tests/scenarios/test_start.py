@@ -19,11 +19,13 @@ from midflight.journal.phases import Phase
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import RUN_PREFIX, Append, Committed, Query, Submit
+from midflight.tools.options import EffectName
 from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
+EFFECTS = pytest.mark.parametrize("effect", ["once", "write"])
 Strike = Callable[[], Awaitable[Any]]
 
 
@@ -57,11 +59,12 @@ async def driven(
         yield Control(store, engine), engine
 
 
+@EFFECTS
 async def test_a_cancel_between_the_record_of_a_start_and_its_first_line_prevents_it(
-    tmp_path: Path,
+    tmp_path: Path, effect: EffectName
 ) -> None:
-    stage, store = Stage("start-after"), LastMoment()
-    make = stage.writer()
+    stage, store = Stage(f"start-after-{effect}"), LastMoment()
+    make = stage.writer(effect=effect)
 
     @agent()
     async def clerk(run: Run) -> None:
@@ -80,11 +83,12 @@ async def test_a_cancel_between_the_record_of_a_start_and_its_first_line_prevent
     assert stage.begun == []
 
 
+@EFFECTS
 async def test_a_pause_just_before_a_start_is_written_lets_it_begin_after_the_resume(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, effect: EffectName
 ) -> None:
-    stage, store = Stage("start-before"), LastMoment()
-    make = stage.writer()
+    stage, store = Stage(f"start-before-{effect}"), LastMoment()
+    make = stage.writer(effect=effect)
 
     @agent()
     async def clerk(run: Run) -> None:

@@ -22,7 +22,7 @@ from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import Event, Limits, Recorded
 from midflight.journal.state import RunState
 from midflight.run import Run
-from midflight.runtime import unwritten
+from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.steps import attempt
 from midflight.stores.protocol import Append, Committed, Store
 from midflight.tools.declaration import Tool, tool
@@ -292,7 +292,7 @@ async def test_a_press_has_what_is_known_written_at_once(
     stage: Stage, driving: Open, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the loop would look only much later."""
-    monkeypatch.setattr(unwritten, "TURNS", 10**9)
+    monkeypatch.setattr(RunJournal, "_look_soon", lambda _: None)
     write, knows, goes_on = writer(f"{stage.name}-write"), anyio.Event(), anyio.Event()
 
     @agent(name=stage.name)

@@ -102,4 +102,4 @@ def test_who_is_refused_is_told_how_to_send_the_same_words(schema: Any) -> None:
 def test_what_is_typed_for_an_answer_is_told_where_it_is_not_its_name() -> None:
     offered = {"enum": ["Sales leads", "board"], "x-labels": {"board": "The board"}}
 
-    assert wanted(offered) == ["Sales leads", "Board - The board   (board)"]
+    assert wanted(offered) == ["Sales leads", "The board   (board)"]

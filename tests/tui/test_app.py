@@ -211,7 +211,7 @@ async def test_a_question_is_a_card_whose_choices_can_be_picked(driving: Open) -
     async with driving(asks) as control:
         run = await control.start("asks", "")
         async with looking(control, run) as screen:
-            await screen.until("Waiting for you", "Which colour?", "Red - As before", "Review  Esc")
+            await screen.until("Waiting for you", "Which colour?", "As before", "Review  Esc")
             await screen.press("escape", "down", "enter")
             await screen.until("How many?", "integer")
             await screen.press("escape", *"many", "enter", *"tea", "enter")
@@ -237,7 +237,7 @@ async def test_an_approval_can_be_edited_before_it_is_given(driving: Open) -> No
         run = await control.start("sender", "")
         async with looking(control, run) as screen:
             await screen.until("May this be done: thing?", "Approve - Do it", "Edit", "mail")
-            await screen.press("escape", "down", "down", "enter")
+            await screen.press("escape", "down", "enter")
             await screen.until('{"edit":{"args":["mail"]')
             line = screen.app.query_one("#card-line")
             line.value = line.value.replace("mail", "letter")  # type: ignore[attr-defined]

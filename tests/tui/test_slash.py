@@ -71,7 +71,7 @@ async def test_a_cap_is_raised_and_a_question_declined(driving: Open) -> None:
                 await screen.until(f"limit {caps} is not a whole number of zero or more.")
             await screen.write("/raise steps")
             await screen.press("enter")
-            await screen.until("write caps as usd=4 steps=200. Nothing was changed.")
+            await screen.until("'steps' names no cap: write usd=4 steps=200. Nothing was changed.")
             await screen.write("/raise steps=9")
             await screen.press("enter")
             await screen.until("Waiting for you", "Which colour?")

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from midflight.interfaces.chat.chat_questions import ways
 from midflight.interfaces.chat.run_posts import card
 from midflight.interfaces.terminal.answer_form import choices, plain, wanted
 from midflight.interfaces.voice.lexicon import Act, Meaning
@@ -16,7 +15,8 @@ from midflight.interfaces.voice.spoken_answers import payload_of
 from midflight.journal.events import QuestionOpened
 from midflight.runtime.steps.preconditions import schema as approval
 from midflight.view.data import Asked
-from midflight.view.question_form import Pick, about, picks, written
+from midflight.view.question_form import Pick, about, picks, ways, written
+from midflight.view.run_book import asked
 
 YES, NO = Meaning(Act.YES, "yes", "yes"), Meaning(Act.NO, "no", "no")
 MAYBE = {"anyOf": [{"type": "boolean"}, {"type": "null"}]}
@@ -28,6 +28,11 @@ def spoken(schema: Any, meant: Meaning) -> Any:
         epoch=1, kind="ask", message="Well?", schema=Raw(msgspec.json.encode(schema))
     )
     return payload_of(asked, meant)
+
+
+def told(schema: Any) -> Asked:
+    encoded = Raw(msgspec.json.encode(schema))
+    return asked(7, QuestionOpened(epoch=1, kind="ask", message="Well?", schema=encoded))
 
 
 def says(text: str) -> Meaning:
@@ -57,12 +62,12 @@ def test_what_can_be_picked_is_the_same_in_terminals_and_chats(
 ) -> None:
     assert [pick.value for pick in picks(schema)] == values
     assert [choice.value for choice in choices(schema)] == values
-    assert [way.value for way in ways(schema) if not way.needs_form] == values
+    assert [way.value for way in ways(schema) if not way.form] == values
 
 
 def test_an_answer_is_called_what_its_asker_calls_it_at_every_door() -> None:
     assert picks(NAMED) == [Pick(1, "1", "One night"), Pick(7, "7", "A week")]
-    assert [choice.label for choice in choices(NAMED)] == ["1 - One night", "7 - A week"]
+    assert [choice.label for choice in choices(NAMED)] == ["One night", "A week"]
     assert [way.label for way in ways(NAMED)] == ["One night", "A week"]
     assert spoken(NAMED, says("a week")) == 7
 
@@ -106,8 +111,7 @@ def test_by_voice_words_are_taken_where_text_is_wanted() -> None:
 def test_nothing_that_a_question_is_about_is_left_out(details: Any, lines: list[str]) -> None:
     assert about({"x-details": details}) == lines
     assert wanted({"type": "string", "x-details": details}) == [*lines, "string"]
-    schema = Raw(msgspec.json.encode({"type": "string", "x-details": details}))
-    shown = card("r-1", Asked(7, "ask", "Well?", schema)).text.splitlines()[1:]
+    shown = card("r-1", told({"type": "string", "x-details": details})).text.splitlines()[1:]
     assert shown == (["```", *lines, "```"] if lines else [])
 
 
@@ -132,5 +136,4 @@ def test_a_question_about_a_call_shows_the_tool_and_named_arguments_with_dots_fo
     assert about(schema) == facts
     assert about({"x-tool": "crm.mail", "x-details": {"tool": "crm.mail"}}) == ["tool: crm.mail"]
     assert wanted(schema)[:4] == facts
-    asked = Asked(7, "approval", "May it?", Raw(msgspec.json.encode(schema)))
-    assert card("r-1", asked).text.splitlines()[1:7] == ["```", *facts, "```"]
+    assert card("r-1", told(schema)).text.splitlines()[1:7] == ["```", *facts, "```"]

@@ -11,6 +11,7 @@ from kernel.journals import Run
 from midflight.journal.events import QuestionOpened
 from midflight.journal.limits import Meter
 from midflight.journal.phases import Cause, Phase, Role
+from midflight.journal.state import Spent
 from midflight.journal.status import Line
 from midflight.view import RunBook, RunSheet
 from midflight.view.control_bar import at, bar, slots
@@ -113,12 +114,14 @@ def test_the_bar_names_what_it_does_finishes_waits_for_or_undoes() -> None:
 def test_a_hold_is_told_by_its_cause_and_the_persons_own_comes_first() -> None:
     cap = asks("cap", "steps: the cap of 3 is reached. Raise it.")
     full = {"questions": cap, "meters": [Meter("steps", 3, 3)]}
+    money = {"questions": asks("cap", "usd: the cap of 0.4 is reached. Raise it.")}
     child = Background("r-2", "Watch", "running", 1.0, None, "")
 
     def paused(*holds: Cause, **more: Any) -> str:
         return says(phase=Phase.PAUSED, holds=list(holds), **more)
 
     assert paused(Cause.CAP, **full) == "Paused at the cap: 3 of 3 steps used"
+    assert paused(Cause.CAP, **money, spent=Spent(usd=0.42)) == "Paused at the cap: $0.42 spent"
     assert paused(Cause.USER, Cause.CAP, **full) == "Paused: Nothing is running or spending"
     assert paused(Cause.USER, background=[child]) == "Paused: 1 background task still runs"
     assert paused(Cause.STALE, questions=asks("stale")) == "Waiting for you: Who?"
@@ -161,7 +164,7 @@ def test_a_fork_is_offered_from_where_the_sheet_says(phase: Phase, label: str) -
     again = bar(shown(phase=phase, fork_from=STEP)).slots[0]
 
     assert (again.label, again.enabled) == (label, True)
-    assert again.consequence == "A fork from Hold a table, context kept"
+    assert again.consequence == f"A fork from step {STEP.number}, context kept"
 
 
 def test_what_had_not_begun_cannot_be_tried_again() -> None:
@@ -173,7 +176,7 @@ def test_what_had_not_begun_cannot_be_tried_again() -> None:
 def test_a_failed_run_names_the_step_and_the_cause() -> None:
     failed = {"failed_step": "Pay", "cause": "no sign-in", "fork_from": STEP}
 
-    assert says(phase=Phase.FAILED, **failed) == "Failed at step 2: Pay: no sign-in"
+    assert says(phase=Phase.FAILED, **failed) == "Failed at step 2: no sign-in"
 
 
 @pytest.mark.parametrize(
@@ -200,3 +203,19 @@ def test_a_slot_names_the_role_that_it_takes() -> None:
     new, back, _ = bar(shown(phase=Phase.KILLED)).slots
 
     assert (new.role, back.role) == (Role.CONTROLLER, Role.OPERATOR)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"reads_messages": True}, "read at the next safe point"),
+        ({"reads_messages": False}, "kept; it is not known to read while it works"),
+        ({"reads_messages": True, "phase": Phase.PAUSED}, "read when it goes on"),
+        ({"reads_messages": False, "phase": Phase.CANCELLING}, "kept in the thread"),
+        ({"phase": Phase.DONE}, "starts the next run"),
+    ],
+)
+def test_the_bar_promises_that_a_message_is_read_only_where_the_agent_is_known_to_read(
+    fields: dict[str, Any], words: str
+) -> None:
+    assert bar(shown(**({"phase": Phase.RUNNING} | fields))).reads == words

@@ -21,6 +21,11 @@ APPROVAL = {
 }
 
 
+def test_a_choice_that_leads_in_a_circle_is_answered_in_words() -> None:
+    assert [way.form for way in ways({"oneOf": [{"$ref": "#"}]})] == ["answer"]
+    assert [way.form for way in ways({"anyOf": [{"oneOf": [{"$ref": "#/anyOf/0"}]}]})] == ["answer"]
+
+
 def test_an_approval_is_offered_first_and_its_refusal_after_the_other_answers() -> None:
     found = ways(APPROVAL)
 
@@ -47,6 +52,8 @@ def test_an_approval_is_offered_first_and_its_refusal_after_the_other_answers() 
         ({"enum": ["a", "b"], "x-labels": {"a": "The first"}}, ["The first", "B"]),
         ({"enum": [1, 2]}, ["1", "2"]),
         ({"type": "string"}, ["Answer"]),
+        ({"$defs": {"Who": {"enum": ["a", "b"]}}, "oneOf": [{"$ref": "#/$defs/Who"}]}, ["A", "B"]),
+        ({"$ref": "#/nowhere"}, ["Answer"]),
     ],
 )
 def test_other_answers_have_the_words_of_who_asks(schema: Any, labels: list[str]) -> None:

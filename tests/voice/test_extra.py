@@ -28,10 +28,10 @@ CONSTRAINTS = TESTS.parent / "constraints.txt"
 TALK = """
 import sys
 import time
-from midflight.interfaces.cli.commands import voice_command
+from midflight.interfaces.cli.commands import door_commands
 from midflight.interfaces.cli.main import main
-plain = voice_command.print_json
-voice_command.print_json = lambda told: plain({**told, "written": time.monotonic()})
+plain = door_commands.print_json
+door_commands.print_json = lambda told: plain({**told, "written": time.monotonic()})
 sys.argv[0] = "midflight"
 try:
     main()

@@ -1,55 +1,69 @@
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it } from "vitest";
-import { barOf, type Seen } from "../src/model/bar";
+import { barOf, type Bar, type Seen } from "../src/model/bar";
 import { looksOfChild, PHASES } from "../src/model/phases";
-import type { Phase, RunSheet } from "../src/model/types";
+import type { Offered, Phase, RunSheet } from "../src/model/types";
 import { Icon } from "../src/ui/Icon";
-import { offer, run, thread } from "./given";
+import { run, slot, thread } from "./given";
 
 const seen = (more: Partial<Seen> = {}): Seen => ({ connection: "live", now: 160, operator: false, ...more });
-const labels = (given: Partial<RunSheet>, more: Partial<Seen> = {}): string[] => barOf(run(given), seen(more)).slots.map((slot) => slot.label);
-const asks = { question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: 1000, answerers: [], facts: [], cap: "", why: "", verb: "answer", ways: [], skip: "" };
+const TURN = [slot("redirect"), slot("cancel")];
 
-describe("the three slots", () => {
-  it("keep their order in every state of a run that lives", () => {
-    const states: [Partial<RunSheet>, string][] = [
-      [{ phase: "queued" }, "Pause"],
-      [{ phase: "running" }, "Pause"],
-      [{ phase: "pausing", holds: ["user"] }, "Resume"],
-      [{ phase: "paused", holds: ["user"] }, "Resume"],
-      [{ phase: "paused", holds: ["cap"] }, "Raise limits"],
-      [{ phase: "paused", holds: ["user", "cap"] }, "Resume"],
-      [{ phase: "paused", holds: ["human"] }, "Hand back"],
-      [{ phase: "waiting", questions: [asks] }, "Review"],
-      [{ phase: "cancelling" }, "Pause"],
-    ];
-    for (const [given, first] of states) expect(labels(given)).toEqual([first, "Redirect", "Cancel"]);
+/** The bar of a run of which the server has said that much. */
+function drawn(slots: Offered[], given: Partial<RunSheet> = {}, more: Partial<Seen> = {}): Bar {
+  const sheet = run(given);
+  return barOf({ ...sheet, bar: { looks: sheet.phase, word: PHASES[sheet.phase].word, detail: "", menu: [], away: "", reads: "", ...given.bar, slots } }, seen(more));
+}
+const labels = (...given: Parameters<typeof drawn>): string[] => drawn(...given).slots.map((each) => each.label);
+
+describe("the bar", () => {
+  it("says what the server says of the run and of each press, in the server's order", () => {
+    const slots = [slot("pause"), slot("redirect"), slot("cancel", { consequence: "Undoes 20 tasks, saves the draft memo", confirm: "Email is being sent. Cancel anyway?" })];
+    const bar = drawn(slots, { bar: { ...run().bar, word: "Running", detail: "Check\n the list" } });
+
+    expect(bar).toMatchObject({ word: "Running", detail: "Check the list", tone: "run" });
+    expect(bar.slots).toMatchObject(slots);
   });
 
-  it("say what the server says that they cost, not what the page thinks", () => {
-    const preview = { ...run().preview, cancel: offer("cancel", { consequence: "Undoes 20 tasks, saves the draft memo" }) };
-
-    expect(barOf(run({ preview }), seen()).slots[2]?.consequence).toBe("Undoes 20 tasks, saves the draft memo");
+  it("gives each press its act, its sign and its key", () => {
+    expect(drawn([slot("pause"), ...TURN]).slots).toMatchObject([
+      { act: { do: "verb", verb: "pause" }, glyph: "pause", keys: "Esc", filled: false },
+      { act: { do: "layer", layer: "redirect" }, glyph: "redirect", keys: "Ctrl E" },
+      { act: { do: "verb", verb: "cancel" }, glyph: "cancel", keys: "Ctrl .", danger: true },
+    ]);
   });
 
-  it("count the decisions and the time that is left for them", () => {
-    expect(barOf(run({ phase: "waiting", questions: [asks] }), seen()).slots[0]?.consequence).toBe("One decision, 14 min left");
+  it("fills what lets a run go on that rests", () => {
+    const first = (verb: string, given: Partial<RunSheet>) => drawn([slot(verb), ...TURN], given).slots[0];
+
+    expect(first("resume", { phase: "paused", holds: ["user"] })).toMatchObject({ filled: true, act: { verb: "resume" } });
+    expect(first("raise limits", { phase: "paused", holds: ["cap"] })).toMatchObject({ filled: true, act: { layer: "raise" } });
+    expect(first("hand back", { phase: "paused", holds: ["human"] })).toMatchObject({ filled: true, act: { layer: "hand back" } });
+    expect(first("answer", { phase: "waiting" })).toMatchObject({ filled: true, act: { do: "review" } });
+    expect(first("resume", { phase: "pausing", holds: ["user"] })).toMatchObject({ filled: false });
   });
 
-  it("offer to stop now only when undoing had its five seconds", () => {
-    const given: Partial<RunSheet> = { phase: "cancelling", marks: [{ at: 158, kind: "cancel", text: "", by: "" }] };
+  it("counts the time that is left for a decision", () => {
+    const review = slot("answer", { consequence: "One decision", expires_at: 1000 });
 
-    expect(barOf(run(given), seen()).slots[2]).toMatchObject({ enabled: false, consequence: "Undoing first, offered in 3 s" });
-    expect(barOf(run(given), seen({ now: 164 })).slots[2]).toMatchObject({ enabled: true, act: { body: { now: true } } });
+    expect(drawn([review, ...TURN], { phase: "waiting" }).slots[0]?.consequence).toBe("One decision, 14 min left");
   });
 
-  it("bring a parked run back through its to-do", () => {
+  it("offers to stop now only when undoing had its five seconds", () => {
+    const slots = [slot("pause", { enabled: false }), slot("redirect", { enabled: false }), slot("cancel", { opens_at: 163 })];
+
+    expect(drawn(slots, { phase: "cancelling" }).slots[2]).toMatchObject({ enabled: false, consequence: "Undoing first, offered in 3 s" });
+    expect(drawn(slots, { phase: "cancelling" }, { now: 120 }).slots[2]).toMatchObject({ consequence: "Undoing first, offered in 5 s" });
+    expect(drawn(slots, { phase: "cancelling" }, { now: 164 }).slots[2]).toMatchObject({ enabled: true, act: { body: { now: true } } });
+  });
+
+  it("brings a parked run back through its to-do", () => {
     const todo = { todo: 12, kind: "parked", text: "", note: "Plan: …", run: "r-1", message: 0, now: "Comes back now", remove: "" };
-    const bar = barOf(run({ phase: "paused", holds: ["parked"], parked_for: "until the cake is found" }), seen({ thread: thread({ todos: [todo] }) }));
+    const parked = (...holds: RunSheet["holds"]) => drawn([slot("resume"), ...TURN], { phase: "paused", holds }, { thread: thread({ todos: [todo] }) }).slots[0];
 
-    expect(bar).toMatchObject({ word: "Parked", detail: "until the cake is found" });
-    expect(bar.slots[0]).toMatchObject({ label: "Bring back", consequence: "Comes back now", act: { do: "bring back", todo: 12 } });
+    expect(parked("parked")).toMatchObject({ label: "Bring back", consequence: "Comes back now", act: { do: "bring back", todo: 12 } });
+    expect(parked("parked", "user")).toMatchObject({ label: "Resume" });
   });
 });
 
@@ -58,10 +72,8 @@ describe("the ten states", () => {
   const differ = (looks: string[]) => expect(new Set(looks).size, looks.join(", ")).toBe(10);
 
   it("differ in their sign as in their word, in the bar and in the list, for who sees no colour", () => {
-    const bars = phases.map((phase) => barOf(run({ phase }), seen()));
+    const bars = phases.map((phase) => drawn([], { phase }));
     differ(bars.map((bar) => bar.glyph));
-    differ(bars.map((bar) => bar.word));
-    differ(Object.values(PHASES).map((looks) => looks.sign));
     differ(Object.values(PHASES).map((looks) => looks.word));
     expect(bars.map((bar) => [bar.glyph, bar.word])).toEqual(Object.values(PHASES).map((looks) => [looks.sign, looks.word]));
   });
@@ -69,114 +81,72 @@ describe("the ten states", () => {
   it("have signs that are drawn differently", () => {
     differ(phases.map((phase) => renderToStaticMarkup(createElement(Icon, { name: PHASES[phase].sign })).replace(/class="[^"]*"/, "")));
   });
-});
 
-describe("the words of the state", () => {
-  const said = (given: Partial<RunSheet>): string => {
-    const { word, detail } = barOf(run(given), seen());
-    return detail ? `${word}: ${detail}` : word;
-  };
+  it("are joined by a run that nobody drives, and by one that a person has", () => {
+    const looks = (given: string) => drawn([], { bar: { ...run().bar, looks: given } });
 
-  it("name what it does, finishes, waits for or undoes", () => {
-    const line = (word: string) => ({ position: 1, noun: "hold", word, why: "", earlier: false, group: "", can_undo: false });
-    const flying = { position: 4, name: "Send", noun: "email", effect: "once" as const, irreversible: true, can_be_stopped: false };
-    expect(said({})).toBe("Running: Check");
-    expect(said({ phase: "pausing", holds: ["user"], in_flight: [flying] })).toBe("Pausing: finishing email");
-    expect(said({ phase: "paused", holds: ["user"] })).toBe("Paused: Nothing is running or spending");
-    expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", cap: "usd", why: "the cap of 2 is reached" }] })).toBe("Paused at the cap: $0.42 spent");
-    expect(said({ phase: "paused", holds: ["cap"], meters: [{ name: "steps", used: 3, cap: 3 }], questions: [{ ...asks, kind: "cap", cap: "steps", why: "the cap of 3 is reached" }] })).toBe("Paused at the cap: 3 of 3 steps used");
-    expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", cap: "repeats", why: "it goes in circles (twice), also after it was told" }] })).toBe(
-      "Paused at the cap: It goes in circles (twice), also after it was told",
-    );
-    expect(said({ phase: "waiting", questions: [asks] })).toBe("Waiting for you: Who?");
-    const receipt = { ...run().receipt, lines: [line("undone"), line("to be undone")] };
-    expect(said({ phase: "cancelling", receipt })).toBe("Cancelling: Undoing 2 of 2, saving to thread");
+    expect(looks("undriven")).toMatchObject({ glyph: "undriven", tone: "bad" });
+    expect(looks("human")).toMatchObject({ glyph: "hand", tone: "warn" });
   });
 
-  it("say that nobody drives it, whatever its phase is, and what would let it go on", () => {
-    const after = "it goes on when a process with agent demo runs";
-    expect(said({ undriven_since: 150 })).toBe(`Nobody drives this: It was running; ${after}`);
-    expect(said({ phase: "cancelling", undriven_since: 150 })).toBe(`Nobody drives this: It was cancelling; ${after}`);
-  });
-
-  it("say that background work goes on while the run is paused", () => {
-    const child = { run: "r-2", title: "Watch", phase: "running", started_at: 1, ended_at: null, status: "" };
-
-    expect(said({ phase: "paused", holds: ["user"], background: [child] })).toBe("Paused: 1 background task still runs");
-    expect(said({ phase: "paused", holds: ["user"], background: [{ ...child, phase: "done", ended_at: 2 }] })).toBe("Paused: Nothing is running or spending");
-  });
-
-  it("say that nothing goes on if what was in the background has been deleted", () => {
-    const gone = { run: "r-2", title: "Watch", phase: "purged", started_at: 1, ended_at: 2, status: "" };
-
-    expect(said({ phase: "paused", holds: ["user"], background: [gone] })).toBe("Paused: Nothing is running or spending");
-    expect(looksOfChild(gone).word).toBe("Deleted");
+  it("have a word for a run in the background that was deleted", () => {
+    expect(looksOfChild({ run: "r-2", title: "Watch", phase: "purged", started_at: 1, ended_at: 2, status: "" }).word).toBe("Deleted");
   });
 });
 
 const ASKS = "Sent when back; asks after 30 s";
+const lost = (first: Offered, given: Partial<RunSheet> = {}) => drawn([first, ...TURN], { ...given, bar: { ...run().bar, away: "The agent keeps running" } }, { connection: "lost" });
 
 describe("while the line is lost", () => {
   it("a pause waits for it, and what costs something asks once it is old", () => {
-    const bar = barOf(run(), seen({ connection: "lost" }));
+    const bar = lost(slot("pause"));
 
-    expect(bar).toMatchObject({ word: "Reconnecting", detail: "The agent keeps running" });
-    expect(bar.slots.map((slot) => slot.consequence)).toEqual(["Sent when back online", ASKS, ASKS]);
-  });
-
-  it("says that it keeps running only if it did", () => {
-    const last = (given: Partial<RunSheet>) => barOf(run(given), seen({ connection: "lost" })).detail;
-
-    expect(last({ phase: "paused", holds: ["user"] })).toBe("It was paused when the line was lost");
-    expect(last({ phase: "waiting", questions: [asks] })).toBe("It waits for you");
-    expect(last({ phase: "cancelling" })).toBe("It was cancelling when the line was lost");
+    expect(bar).toMatchObject({ word: "Reconnecting", detail: "The agent keeps running", glyph: "lost", tone: "calm" });
+    expect(bar.slots.map((each) => each.consequence)).toEqual(["Sent when back online", ASKS, ASKS]);
   });
 
   it("a question can still be looked at, and what needs the server at once is off and says so", () => {
-    const first = (given: Partial<RunSheet>) => barOf(run(given), seen({ connection: "lost" })).slots[0];
+    const review = slot("answer", { label: "Review", consequence: "One decision", expires_at: 1000 });
 
-    expect(first({ phase: "waiting", questions: [asks] })).toMatchObject({ label: "Review", consequence: "One decision, 14 min left", enabled: true });
-    expect(first({ phase: "paused", holds: ["cap"] })).toMatchObject({ act: { layer: "raise" }, enabled: false });
-    expect(first({ phase: "paused", holds: ["human"] })).toMatchObject({ act: { layer: "hand back" }, enabled: false });
+    expect(lost(review, { phase: "waiting" }).slots[0]).toMatchObject({ label: "Review", consequence: "One decision, 14 min left", enabled: true });
+    expect(lost(slot("raise limits"), { phase: "paused", holds: ["cap"] }).slots[0]).toMatchObject({ act: { layer: "raise" }, enabled: false, consequence: "When back online" });
+    expect(lost(slot("hand back"), { phase: "paused", holds: ["human"] }).slots[0]).toMatchObject({ act: { layer: "hand back" }, enabled: false });
   });
 
   it("a resume says that it asks, too", () => {
-    const bar = barOf(run({ phase: "paused", holds: ["user"] }), seen({ connection: "lost" }));
-
-    expect(bar.slots[0]).toMatchObject({ label: "Resume", consequence: ASKS, enabled: true });
+    expect(lost(slot("resume"), { phase: "paused", holds: ["user"] }).slots[0]).toMatchObject({ label: "Resume", consequence: ASKS, enabled: true });
   });
 });
 
 describe("after the end", () => {
-  it("offers to start again from where the server says, if it says so", () => {
-    const bar = barOf(run({ phase: "cancelled", fork_from: { position: 6, number: 2, name: "Hold" } }), seen());
+  const off = { enabled: false };
 
-    expect(bar.slots[0]).toMatchObject({ label: "Start again", consequence: "A fork from step 2, context kept", act: { do: "fork", at: 6 } });
-    expect(barOf(run({ phase: "cancelled", fork_from: null }), seen()).slots[0]).toMatchObject({ label: "New run" });
+  it("offers to start again from where the server says, and hides what cannot be done", () => {
+    const from = { position: 6, number: 2, name: "Hold" };
+
+    expect(drawn([slot("fork"), slot("start"), slot("undo", off)], { phase: "cancelled", fork_from: from }).slots).toMatchObject([
+      { verb: "fork", act: { do: "fork", at: 6 } }, { verb: "start", act: { do: "new run" } },
+    ]);
+    expect(labels([slot("fork", off), slot("start"), slot("undo", off)], { phase: "cancelled", fork_from: null })).toEqual(["Start"]);
   });
 
-  it("names the step that failed and its cause", () => {
-    const failed = run({ phase: "failed", error: "StepFailed: step 'Pay' failed: no sign-in", cause: "no sign-in", fork_from: { position: 8, number: 2, name: "Pay" } });
-
-    expect(barOf(failed, seen())).toMatchObject({ word: "Failed at step 2", detail: "no sign-in" });
-    expect(barOf(failed, seen()).slots.map((slot) => slot.label)).toEqual(["Try again", "Redirect", "Close"]);
-  });
-
-  it("says that work is in the thread only if some was saved", () => {
-    const close = (saved: RunSheet["receipt"]["saved"]) => barOf(run({ phase: "failed", receipt: { ...run().receipt, saved } }), seen()).slots.at(-1)!.consequence;
-
-    expect(close([])).toBe("Leaves this one as it is");
-    expect(close(["memo"] as unknown as RunSheet["receipt"]["saved"])).toBe("Work so far is in the thread");
+  it("rewrites the brief of one that has failed, or closes it", () => {
+    expect(drawn([slot("fork"), slot("rewrite"), slot("close", { role: "viewer" })], { phase: "failed" }).slots.map((each) => each.act)).toEqual([
+      { do: "fork", at: 1 }, { do: "layer", layer: "fork" }, { do: "close" },
+    ]);
   });
 
   it("starts another with the same agent", () => {
-    expect(barOf(run({ phase: "done", agent: "report" }), seen()).slots[0]!.act).toEqual({ do: "new run", agent: "report" });
+    expect(drawn([slot("start")], { phase: "done", agent: "report" }).slots[0]!.act).toEqual({ do: "new run", agent: "report" });
+    expect(drawn([slot("start")], { phase: "killed" }).slots[0]!.act).toEqual({ do: "new run" });
   });
 
-  it("offers what can be undone, and to an operator the way back from a kill", () => {
-    expect(labels({ phase: "done" })).toEqual(["Start another", "Open result", "Undo"]);
-    expect(labels({ phase: "done", preview: { undo: offer("undo", { enabled: false }) } })).toEqual(["Start another", "Open result"]);
-    expect(labels({ phase: "killed", preview: { recover: offer("recover") } })).toEqual(["New run"]);
-    expect(labels({ phase: "killed", preview: { recover: offer("recover") } }, { operator: true })).toEqual(["New run", "Recover"]);
+  it("offers to an operator alone the way back from a kill, and tells when it was", () => {
+    const slots = [slot("start"), slot("recover", { role: "operator" }), slot("undo", off)];
+    const killed: Partial<RunSheet> = { phase: "killed", ended_at: 0, bar: { ...run().bar, detail: "Ana" } };
+
+    expect(labels(slots, killed)).toEqual(["Start"]);
+    expect(labels(slots, killed, { operator: true })).toEqual(["Start", "Recover"]);
+    expect(drawn(slots, killed).detail).toMatch(/^\d\d:\d\d, Ana$/);
   });
 });

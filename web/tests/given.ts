@@ -1,5 +1,5 @@
 /** Runs and threads as the server would tell them, with only what a test is about spelled out. */
-import type { Line, Offer, Row, RunSheet, StepSheet, ThreadSheet } from "../src/model/types";
+import type { Asked, Line, Offer, Offered, Row, RunSheet, StepSheet, ThreadSheet, Way } from "../src/model/types";
 
 export const offer = (verb: string, more: Partial<Offer> = {}): Offer => ({
   verb, label: verb.charAt(0).toUpperCase() + verb.slice(1), enabled: true, consequence: `${verb} it`, confirm: "", ...more,
@@ -13,6 +13,18 @@ export const step = (name: string, more: Partial<StepSheet> = {}): StepSheet => 
 
 export const queued = (name: string): StepSheet => step(name, { position: 0, status: "queued", word: "Queued" });
 
+export const way = (label: string, more: Partial<Way> = {}): Way => ({ label, consequence: "", value: null, form: "", part: 0, asks: "", send: "", tone: "", ...more });
+
+export const asks = (more: Partial<Asked> = {}): Asked => ({
+  question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: null, answerers: [], facts: [], cap: "", why: "",
+  verb: "answer", ways: [], skip: "", ...more,
+});
+
+/** A slot as the server offers it. */
+export const slot = (verb: string, more: Partial<Offered> = {}): Offered => ({
+  verb, label: verb.charAt(0).toUpperCase() + verb.slice(1), consequence: `${verb} it`, enabled: true, confirm: "", opens_at: null, expires_at: null, role: "controller", ...more,
+});
+
 const VERBS = ["pause", "resume", "redirect", "cancel", "answer", "raise limits", "hand back", "undo", "recover", "stop effect", "take over"];
 
 export const run = (more: Partial<RunSheet> = {}): RunSheet => ({
@@ -25,7 +37,7 @@ export const run = (more: Partial<RunSheet> = {}): RunSheet => ({
   steps: [step("Read"), step("Check", { status: "running" }), queued("Hold")], done: 1, changes: [], marks: [], spend: [], background: [],
   result: "", ended_at: null, ended_by: "", failed_step: "", fork_from: null, undriven_since: null, reads_messages: true,
   parked_for: "", undoing: "", cause: "",
-  bar: { looks: "running", word: "Running", detail: "", slots: [], menu: [], away: "" }, ...more,
+  bar: { looks: "running", word: "Running", detail: "", slots: [], menu: [], away: "", reads: "" }, ...more,
 });
 
 export const line = (position: number, kind: string, more: Partial<Line> = {}): Line => ({

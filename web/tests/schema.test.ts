@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { misfit, shapeOf, startOf, waysOf } from "../src/model/schema";
+import { aboutOf, formOf, misfit, shapeOf, startOf, waysOf } from "../src/model/schema";
+import type { Way } from "../src/model/types";
+import { asks, way } from "./given";
 
 const approval = {
   oneOf: [
@@ -11,51 +13,55 @@ const approval = {
   "x-details": { args: [], kwargs: { to: "ann@example.org", amount: 80, express: true } },
 };
 
-describe("a question as a card", () => {
-  it("of an approval: facts, approve and reject with what they mean, and two forms", () => {
-    const ways = waysOf(approval, [["to", "ann@example.org"], ["send_at", "noon"]]);
+const edit = way("Edit", { form: "edit", part: 1, send: "Approve as edited" });
 
-    expect(ways.buttons).toEqual([
-      { value: "approve", label: "Approve", consequence: "Do it" },
-      { value: "reject", label: "Reject", consequence: "Do not do it" },
-    ]);
-    expect(ways.forms.map((form) => form.label)).toEqual(["Edit", "Respond"]);
-    expect(ways.facts).toEqual([["To", "ann@example.org"], ["Send at", "noon"]]);
+describe("a question as a card", () => {
+  it("has the ways that the server offers, in their order", () => {
+    const ways = [way("Approve", { value: "approve", tone: "good" }), edit, way("Reject", { value: "reject", tone: "bad" })];
+
+    expect(waysOf(asks({ ways }))).toEqual(ways);
+  });
+
+  it("calls its facts as people do", () => {
+    expect(aboutOf([["to", "ann@example.org"], ["send_at", "noon"]]).facts).toEqual([["To", "ann@example.org"], ["Send at", "noon"]]);
   });
 
   it("shows what has no name as a text, and leaves out nothing of any value", () => {
     const long = `${"a long value ".repeat(2000)}\nwith its lines`;
 
-    expect(waysOf(approval, [["", "in words"], ["body", long]])).toMatchObject({ text: "in words", facts: [["Body", long]] });
+    expect(aboutOf([["", "in words"], ["body", long]])).toEqual({ text: "in words", facts: [["Body", long]] });
   });
 
   it("begins an edit with what would be done, each value in its own kind", () => {
-    const edit = waysOf(approval).forms[0]!;
+    const { start, schema } = formOf(edit, approval);
 
-    expect(edit.start).toEqual(approval["x-details"]);
-    expect(edit.schema.properties?.["kwargs"]?.properties).toMatchObject({ to: { type: "string" }, amount: { type: "number" }, express: { type: "boolean" } });
+    expect(start).toEqual(approval["x-details"]);
+    expect(schema.properties?.["kwargs"]?.properties).toMatchObject({ to: { type: "string" }, amount: { type: "number" }, express: { type: "boolean" } });
   });
 
   it("calls the arguments of a call as its function does, also to edit them", () => {
-    const ways = waysOf({ ...approval, "x-details": { args: ["ann@example.org", 3], kwargs: {} }, "x-names": ["send_to"] });
+    const { schema } = formOf(edit, { ...approval, "x-details": { args: ["ann@example.org", 3], kwargs: {} }, "x-names": ["send_to"] });
 
-    expect(ways.forms[0]!.schema.properties?.["args"]).toEqual({ "x-names": ["send_to"] });
+    expect(schema.properties?.["args"]).toEqual({ "x-names": ["send_to"] });
   });
 
   it("of few choices is a button each, of many a list", () => {
-    expect(waysOf({ enum: ["a", "b"], "x-labels": { a: "Take A" } }).buttons.map((each) => each.label)).toEqual(["Take A", "B"]);
-    expect(waysOf({ enum: [1, 2, 3, 4, 5, 6, 7] })).toMatchObject({ buttons: [], forms: [{ label: "Answer" }] });
-    expect(waysOf({ type: "boolean" }).buttons.map((each) => each.value)).toEqual([true, false]);
+    const picks = (many: number): Way[] => Array.from({ length: many }, (_, at) => way(String(at), { value: at }));
+
+    expect(waysOf(asks({ ways: picks(6) })).map((each) => each.label)).toEqual(["0", "1", "2", "3", "4", "5"]);
+    expect(waysOf(asks({ ways: picks(7) }))).toMatchObject([{ label: "Answer", form: "answer", part: 0 }]);
   });
 
   it("without a schema is answered in words", () => {
-    expect(waysOf(null).forms[0]).toMatchObject({ schema: { type: "string" }, wrap: "" });
+    expect(formOf(way("Answer", { form: "answer" }), null)).toMatchObject({ schema: { type: "string" }, start: "" });
   });
 
-  it("follows references within itself", () => {
-    const ways = waysOf({ $defs: { Who: { enum: ["ann", "bob"] } }, oneOf: [{ $ref: "#/$defs/Who" }] });
+  it("follows references within itself, and in no circle", () => {
+    const whole = { $defs: { Who: { anyOf: [{ type: "string" }, { type: "integer" }] } }, oneOf: [{ $ref: "#/$defs/Who" }, { oneOf: [{ $ref: "#/oneOf/1" }] }] };
+    const third = { form: "answer", part: 2 } as const;
 
-    expect(ways.buttons.map((each) => each.value)).toEqual(["ann", "bob"]);
+    expect(formOf(way("Answer", { form: "answer", part: 1 }), whole).schema).toEqual({ type: "integer" });
+    expect(formOf(way("Answer", third), whole).schema).toEqual({ $ref: "#/oneOf/1" });
   });
 });
 

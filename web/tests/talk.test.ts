@@ -87,10 +87,11 @@ describe("under what was spoken aloud", () => {
 });
 
 describe("the hint beside the composer", () => {
-  it("promises that a message is read only where the agent is known to read", () => {
-    expect(composerHint(run(), false)).toBe("Read at the next safe point");
-    expect(composerHint(run({ reads_messages: false }), false)).toBe("Kept; it is not known to read while it works");
-    expect(composerHint(run({ phase: "paused" }), false)).toBe("Read when it goes on");
-    expect(composerHint(run({ phase: "cancelling", reads_messages: false }), false)).toBe("Kept in the thread");
+  it("says what the server says, and where no agent answers that nobody does", () => {
+    const reads = (given: Parameters<typeof run>[0], hosted: boolean) => composerHint(run({ ...given, bar: { ...run().bar, reads: "starts the next run" } }), hosted);
+
+    expect(reads({ phase: "done" }, true)).toBe("Starts the next run");
+    expect(reads({ phase: "done" }, false)).toBe("Nobody reads it until a run starts");
+    expect(reads({}, false)).toBe("Starts the next run");
   });
 });

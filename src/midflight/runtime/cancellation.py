@@ -19,6 +19,7 @@ from midflight.runtime.run_session import Session
 from midflight.runtime.steps.undo import compensate
 from midflight.runtime.threads.succession import end
 
+CANCELLED: Final = "the run was cancelled"
 FEW: Final = 8  # names in a line that a person reads
 RESULTS_MAX: Final = 20  # results that are shown in the thread
 RESULT_MAX: Final = 500  # characters of each
@@ -29,15 +30,21 @@ TEXT_MAX: Final = 32 * 1024  # characters of a step's text that go into the thre
 
 async def cancel(session: Session) -> None:
     """See the module. Comes back early when the run is not ours any more."""
-    session.signals.tell(Stopped("the run was cancelled"))
-    await session.attention.stop("cancelled")
+    state = session.journal.state
+    if session.signals.told is None:
+        session.signals.tell(Stopped(CANCELLED))
+    if session.attention.choosing:
+        await session.attention.stop("cancelled")
     await _settle(session)
     if session.journal.lost:
         return
-    await session.function.unwind()
-    await await_turn(session)
-    await compensate(session)
-    await await_all(session)
+    if session.function.running:
+        await session.function.unwind()
+    if state.parent:
+        await await_turn(session)
+    if state.effects:
+        await compensate(session)
+        await await_all(session)
     saved, said = _saved(session)
 
     def cancelled(state: RunState) -> list[Event]:

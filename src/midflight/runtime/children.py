@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final, cast
 
 import anyio
@@ -23,7 +24,7 @@ from midflight.journal.facts import claim, record
 from midflight.journal.fold import advance
 from midflight.journal.limits import allotment, at_cap, committed
 from midflight.journal.phases import ENDS, Mode, Phase
-from midflight.journal.record import Actor, Limits, Usage
+from midflight.journal.record import Actor, Limits, Recorded, Usage
 from midflight.journal.requests import Known, decide, scopes
 from midflight.journal.state import RunState
 from midflight.journal.status import receipt
@@ -140,7 +141,7 @@ async def spawn(
             await checkpoint()  # a store in memory answers at once, and others have their turn
     child = host.history.spawned[step].child
     if not known:
-        host.journal.watch_child(child, 0)
+        host.journal.watch_also(child, 0, partial(_hear, host))
         await host.ensure(child)
     else:
         await adopt(host, child)
@@ -151,7 +152,7 @@ async def adopt(host: Host, child: str) -> None:
     """A fork waits for a child of the run before it, and answers for nothing that it does."""
     if child not in host.history.children_ended and child not in host.journal.state.children:
         row = await host.journal.client.row(child)
-        host.journal.watch_child(child, row.head)
+        host.journal.watch_also(child, row.head, partial(_hear, host))
         if row.phase in ENDS:
             await settle(host, child)
 
@@ -167,9 +168,14 @@ async def look_after(host: Host) -> None:
             purged = e.ChildSettled(epoch=host.journal.epoch, child=child, outcome="purged")
             await host.journal.settle(purged)
             continue
-        host.journal.watch_child(child, row.head)
+        host.journal.watch_also(child, row.head, partial(_hear, host))
         if row.phase in ENDS:
             await settle(host, child)
+
+
+def _hear(host: Host, record: Recorded) -> None:
+    if isinstance(record.event, e.RunFinished | e.Killed):
+        host.tasks.begin(settle, host, record.journal)
 
 
 async def settle(host: Host, child: str) -> None:

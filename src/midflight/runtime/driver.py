@@ -7,7 +7,7 @@ journal, so the pilot decides on one state and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -17,9 +17,9 @@ from midflight.errors import SourceGone
 from midflight.journal import events as e
 from midflight.journal.phases import ENDS, Cause, Phase
 from midflight.journal.record import Recorded
-from midflight.run import Signal
+from midflight.run import Signal, Stopped
 from midflight.runtime import children, transitions
-from midflight.runtime.cancellation import cancel
+from midflight.runtime.cancellation import CANCELLED, cancel
 from midflight.runtime.replay import staleness
 from midflight.runtime.replay.code_change import hold_for_code
 from midflight.runtime.run_session import Session
@@ -43,7 +43,6 @@ class Driver:
         self._rested = False
         self._catching_up = False
         self._watch: Watch
-        session.journal.listen(self._hear)
 
     # ── what an engine asks ──────────────────────────────────────────────────────────────────
 
@@ -73,7 +72,7 @@ class Driver:
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self._session.gate.drain()
-        self._session.journal.unwritten.flush_soon()
+        self._session.journal.flush_soon()
         self._session.attention.abort(ENDING)
         self._session.journal.stir()
 
@@ -97,8 +96,10 @@ class Driver:
             if journal.state.driver == self._session.lease.driver:
                 async with journal.client.watch({journal.run: journal.state.head}) as watch:
                     self._watch = watch
-                    journal.drive_on(watch)
-                    await self._pilot()
+                    journal.drive_on(watch, partial(self._session.tasks.begin, journal.flush))
+                    self._rested = journal.state.phase is Phase.PAUSED
+                    with journal.listening(self._hear):
+                        await self._pilot()
         finally:
             self._session.let_go()
 
@@ -107,9 +108,7 @@ class Driver:
         async with anyio.create_task_group() as tasks:
             session.tasks.open(tasks)
             journal = session.journal
-            write = partial(session.tasks.begin, journal.flush)
-            journal.unwritten.open(session.alarms.flusher, write)
-            self._watch.tap(self._take_in, self._fell_behind)
+            self._watch.tap(journal.absorb, self._fell_behind)
             await children.look_after(session)
             if session.agent.converses:
                 session.tasks.start(session.attention.pay_attention)
@@ -150,18 +149,10 @@ class Driver:
         finally:
             self._catching_up = False
 
-    def _take_in(self, records: Sequence[Recorded]) -> None:
-        session = self._session
-        session.journal.absorb(records)
-        for record in records:
-            is_end = isinstance(record.event, e.RunFinished | e.Killed)
-            if is_end and record.journal != session.journal.run:
-                session.tasks.begin(children.settle, session, record.journal)
-
     def _hear(self, record: Recorded) -> None:
         """React at once to the few events that cannot wait for the pilot's turn."""
         session = self._session
-        session.journal.unwritten.flush_soon()
+        session.journal.flush_soon()
         rested, self._rested = self._rested, session.journal.state.phase is Phase.PAUSED
         if rested and not self._rested:
             session.gate.look_again()
@@ -170,8 +161,9 @@ class Driver:
                 session.in_flight.hear_late()
             case e.EffectStopRequested(attempt=attempt):
                 session.in_flight.stop_effect(attempt)
-            case e.CancelRequested(now=now):
+            case e.CancelRequested(now=now) if session.journal.state.phase is Phase.CANCELLING:
                 session.in_flight.cancel(now=now)
+                session.signals.tell(Stopped(CANCELLED))
             case _:
                 pass
 
@@ -254,7 +246,7 @@ async def _check_guards(session: Session) -> None:
 async def until_something_happens(session: Session) -> None:
     """Wait for any change, or for the next moment at which time alone makes one."""
     if _patience(session) is None:
-        await session.journal.until(partial(_calls_for_a_move, session))
+        await session.journal.until(partial(_calls_for_a_move, session), resting=True)
         return
     with anyio.move_on_after(_patience(session)) as waited:
         await session.journal.next_change()
@@ -265,6 +257,8 @@ async def until_something_happens(session: Session) -> None:
 def _calls_for_a_move(session: Session) -> bool:
     """Asked at every change, where it happens: most are a step's own affair."""
     if session.function.running and session.gate.undisturbed:
+        if session.gate.opens_to_all:
+            session.journal.be_calm()
         return False
     return next_move(session) is not None or _patience(session) is not None
 

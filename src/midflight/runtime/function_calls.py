@@ -28,6 +28,7 @@ from midflight.runtime.steps import preconditions
 from midflight.runtime.steps.tool_call import refuse_inside_a_step
 from midflight.runtime.threads import thread_messages
 from midflight.runtime.threads.recollection import earlier
+from midflight.runtime.threads.succession import cancel_itself
 from midflight.schemas import check_schema, plain_data
 
 PATIENCE: Final = 3  # signals raised before a function that catches them all waits for ever
@@ -176,7 +177,7 @@ class People:
             await host.gate.wait(course)
             who = Actor(by=by or host.agent.name, channel="agent")
             request = e.CancelRequested(who=who, why=why)
-            await host.journal.cancel(request, host.signals.is_stopped)
+            await cancel_itself(host, request)
             await host.journal.until(lambda: host.signals.told is not None)
             host.signals.raise_if_told(course)
         raise AssertionError("a run that cancels itself is told so")

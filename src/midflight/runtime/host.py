@@ -6,15 +6,13 @@ run gets them through this Protocol and does not know the driver.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol
-
-from anyio.abc import TaskGroup
+from typing import Protocol
 
 from midflight.agents import Agent
 from midflight.inputs import Clock, Ids
-from midflight.runtime.in_flight import InFlight
+from midflight.runtime.in_flight import InFlight, Tasks
 from midflight.runtime.questions import Questions
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.lineage import Lineage
@@ -26,34 +24,6 @@ from midflight.stores.protocol import Lease
 Ensure = Callable[[str], Awaitable[None]]
 Afterwards = Callable[..., None]
 """Begins work for a run that may outlive its driver: a coroutine function and its arguments."""
-
-
-class Tasks:
-    """The tasks of one driver. They end with it."""
-
-    __slots__ = ("_alarms", "_group", "_leaving")
-
-    def __init__(self, alarms: Alarms) -> None:
-        self._alarms = alarms
-        self._group: TaskGroup
-        self._leaving = False
-
-    def open(self, group: TaskGroup) -> None:
-        """Begin tasks in this group from now on."""
-        self._group = group
-
-    def close(self) -> None:
-        """Begin nothing more: a group at its end does not wait for newcomers."""
-        self._leaving = True
-
-    def start(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Begin a task in the context of the caller."""
-        self._group.start_soon(work, *args)
-
-    def begin(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Begin a task also where none runs: in a callback of the loop. Not while leaving."""
-        if not self._leaving:
-            self._alarms.home.run(self.start, work, *args)
 
 
 class Host(Protocol):

@@ -1,16 +1,18 @@
-"""The calls of a run that are under way: steps, other calls of its function, and their helpers."""
+"""The calls of a run that are under way: steps, other calls of its function, helpers, and tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
+from anyio.abc import TaskGroup
 from msgspec import Raw, Struct
 
 from midflight.journal.phases import Effect
 from midflight.journal.record import Usage
 from midflight.runtime.run_journal import RunJournal
+from midflight.runtime.steps.bounds import Alarms
 from midflight.runtime.steps.tool_call import Call
 from midflight.tools.declaration import Tool
 
@@ -78,16 +80,48 @@ class OpenStep(Protocol):
         """Hear that somebody was late to tell of an attempt."""
 
 
+class Tasks:
+    """The tasks of one driver. They end with it."""
+
+    __slots__ = ("_alarms", "_group", "_leaving")
+
+    def __init__(self, alarms: Alarms) -> None:
+        self._alarms = alarms
+        self._group: TaskGroup
+        self._leaving = False
+
+    def open(self, group: TaskGroup) -> None:
+        """Begin tasks in this group from now on."""
+        self._group = group
+
+    def close(self) -> None:
+        """Begin nothing more: a group at its end does not wait for newcomers."""
+        self._leaving = True
+
+    def start(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Begin a task in the context of the caller."""
+        self._group.start_soon(work, *args)
+
+    def begin(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Begin a task also where none runs: in a callback of the loop. Not while leaving."""
+        if not self._leaving:
+            self._alarms.home.run(self.start, work, *args)
+
+
+S = TypeVar("S", bound=OpenStep)
+
+
 class InFlight:
     """One run's calls. Each adds itself when it is made and takes itself out when it is over."""
 
     __slots__ = (
-        "_answers", "_expecting", "_immediate", "_journal", "helpers", "last_words", "steps",
-        "under_way", "waiting",
+        "_answers", "_expecting", "_immediate", "_journal", "_tasks", "helpers", "last_words",
+        "steps", "under_way", "waiting",
     )  # fmt: skip
 
-    def __init__(self, journal: RunJournal, *, immediate: bool) -> None:
+    def __init__(self, journal: RunJournal, tasks: Tasks, *, immediate: bool) -> None:
         self._journal = journal
+        self._tasks = tasks
         self._immediate = immediate
         self._expecting = 0
         self._answers: list[str] = []  # steps whose answer is waited for
@@ -99,9 +133,12 @@ class InFlight:
 
     # ── coming and going ─────────────────────────────────────────────────────────────────────
 
-    def enter(self, step: OpenStep) -> None:
-        """A step begins."""
+    def begin(self, step: S, work: Callable[[S], Coroutine[Any, Any, None]]) -> None:
+        """Do a step, in a task of the driver's."""
         self.steps.add(step)
+        self._tasks.start(work, step)
+        if not self._journal.calm:
+            self._journal.stir()  # it may wait, and that may be what somebody looks for
 
     def let_through(self, step: OpenStep) -> None:
         """No cap is in the way of a step: it counts as under way."""
@@ -115,7 +152,8 @@ class InFlight:
         """The step is over."""
         self.steps.discard(step)
         self.under_way.discard(step)
-        self._journal.stir()
+        if not self._journal.calm:
+            self._journal.stir()
 
     @contextmanager
     def call(self, waiting: Waiting) -> Iterator[Waiting]:

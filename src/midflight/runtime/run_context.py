@@ -26,15 +26,15 @@ from midflight.runtime import children, values
 from midflight.runtime.foreign import text
 from midflight.runtime.function_calls import FunctionCalls, People
 from midflight.runtime.host import Host
-from midflight.runtime.replay.cursor import step_identity
 from midflight.runtime.replay.staleness import Guards
 from midflight.runtime.replay.step_records import Record
 from midflight.runtime.steps import offspring
-from midflight.runtime.steps.attempt import perform
+from midflight.runtime.steps.attempt import do_plainly, perform
 from midflight.runtime.steps.step import Step
-from midflight.runtime.steps.tool_call import refuse_inside_a_step
+from midflight.runtime.steps.tool_call import in_step, refuse_inside_a_step
 from midflight.tools.declaration import Tool, undeclared
 
+NAME_LOOKED_AT: Final = 1_000  # characters of a name that needs no closer look
 BREATH: Final = 64  # steps from the record before the other runs have their turn
 
 
@@ -98,22 +98,20 @@ class RunContext:
     ) -> Any:
         """See ``Run.step``."""
         name, key = (name.name, name.key) if isinstance(name, Named) else (name, "")
-        refuse_inside_a_step("run.step")
-        _check_call(name, function)
-        values.check_name("run.step", "a name", name)
-        if key != "":
-            values.check_name("run.step", "the key of Step", key)
-        await self._calls.listen()
-        host = self._host
+        _check_call(name, key, function)
+        host, history = self._host, self._host.history
+        if host.journal.calm:
+            history.count_call()
+        else:
+            await self._calls.listen()
         tool = function if isinstance(function, Tool) else undeclared(function)
-        stored = values.encode_arguments(name, args, kwargs, tool.function)
-        asked, identity = step_identity(host.history, key, name, stored, reusable=tool.reusable)
-        kind = values.result_type(tool.function)
-        record = None
-        if not host.history.is_new(identity):
-            record = host.history.given(identity) or await self._on_record(identity, name)
-        if host.history.new_seeds:
-            self._draw_anew(identity, record is not None)
+        stored, asked = values.encode_arguments(
+            name, args, kwargs, tool.function, size=history.digest_bytes
+        )
+        identity, asked = history.place_step(key, name, stored, asked, reusable=tool.reusable)
+        kind, record = values.result_type(tool.function), None
+        if not history.is_new(identity) or history.new_seeds:
+            record = await self._known(identity, name)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
             await self._note_reuse(tool, identity)
@@ -130,11 +128,32 @@ class RunContext:
             course=host.signals.heard,
             refreshing=outdated,
         )
-        host.in_flight.enter(step)
-        host.tasks.start(perform, step)
-        if not host.gate.may_start(host.signals.heard):
-            host.journal.stir()  # it waits, and that may be what somebody looks for
-        return values.decode(bytes(await self._result(step)), kind)
+        plain = tool.plain and host.journal.calm and history.is_first_call(identity)
+        host.in_flight.begin(step, do_plainly if plain else perform)
+        future = step.future
+        try:
+            return values.decode(await future, kind)
+        except (Signal, asyncio.CancelledError) as error:  # also the function's own timeout
+            self._is_told(step, error, given_up=future.cancelled())
+            raise
+        finally:
+            del future  # it knows what it has raised, which knows this frame
+
+    def _is_told(self, step: Step, error: BaseException, *, given_up: bool) -> None:
+        """Note that a step has ended with a stop, or that the function does not wait for it."""
+        if isinstance(error, Signal):
+            self._calls.note()
+        elif given_up:
+            step.give_up()
+
+    async def _known(self, identity: str, name: str) -> Record | None:
+        """Return the record of a step, if there is one."""
+        history, record = self._host.history, None
+        if not history.is_new(identity):
+            record = history.given(identity) or await self._on_record(identity, name)
+        if history.new_seeds:
+            self._draw_anew(identity, record is not None)
+        return record
 
     async def _note_reuse(self, tool: Tool, identity: str) -> None:
         """A step is given its record: let others have their turn, and note an effect reused."""
@@ -169,22 +188,8 @@ class RunContext:
         if record.error:
             raise StepFailed(name, record.error)
         if record.blob is None:
-            return values.decode(bytes(record.result), kind)
-        return values.decode(bytes(await self._host.journal.raw(record)), kind)
-
-    async def _result(self, step: Step) -> Any:
-        future = step.future
-        try:
-            return await future
-        except Signal:
-            self._calls.note()
-            raise
-        except asyncio.CancelledError:  # the function's own timeout, or its end
-            if future.cancelled():
-                step.give_up()
-            raise
-        finally:
-            del future  # it knows what it has raised, which knows this frame
+            return values.decode(record.result, kind)
+        return values.decode(await self._host.journal.raw(record), kind)
 
     async def spawn(
         self,
@@ -339,8 +344,13 @@ class RunContext:
         return UUID(int=self.random().getrandbits(128), version=4)
 
 
-def _check_call(name: object, function: object) -> None:
-    """Two slips that everybody makes once: no name, or a call where the function should be."""
+def _check_call(name: str, key: str, function: object) -> None:
+    """Refuse what is no step. Two slips everybody makes once: no name, a call for a function."""
+    if in_step.get() is not None:
+        refuse_inside_a_step("run.step")
+    usual = type(name) is str and len(name) <= NAME_LOOKED_AT and name.isprintable()
+    if usual and key == "" and callable(function):
+        return
     if not isinstance(name, str):
         raise InvalidRequest(
             f"run.step takes a name first, in words that a person reads, and got {_shown(name)}: "
@@ -357,6 +367,9 @@ def _check_call(name: object, function: object) -> None:
         raise InvalidRequest(
             f"step {name!r}: {_shown(function)} is not a function. Nothing was done."
         )
+    values.check_name("run.step", "a name", name)
+    if key != "":
+        values.check_name("run.step", "the key of Step", key)
 
 
 def _shown(value: object) -> str:

@@ -1,22 +1,23 @@
 """The journal of a run as its driver holds it: one fold, and one append at a time.
 
-Every event of the run is folded here, once: into the run's state, into the history of its
-function's steps, and into the clock of the store. All other parts read these three.
-
-A decision is chosen and sent in one stretch, with no await in between, on the state that was folded
+Every event is folded here, once: into the run's state, its history, and the clock of the store. A
+decision is chosen and sent in one stretch, with no await in between, on the state that was folded
 up to that moment; if the journal has moved on meanwhile the driver reads and chooses anew.
 
-Outcomes that the function knows already may be ``unwritten``. The start of a step takes them along,
-in one append and before it. Everything else that is written here writes them first.
+A function gets the outcome of a plain write at once, and the record of it is kept for the append
+with the start of the next step. Everything else that is written here writes it first: nothing of a
+run begins before all that is known of it is on record. Where nothing comes it is written soon.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
+import anyio
 from msgspec import Raw
 
 from midflight.errors import JournalConflict, NotReadable, PayloadTooLarge
@@ -24,35 +25,30 @@ from midflight.inputs import Ids
 from midflight.journal import events as e
 from midflight.journal.facts import record
 from midflight.journal.fold import BULK, advance
-from midflight.journal.phases import Phase
-from midflight.journal.record import Event, Fact, Recorded
-from midflight.journal.requests import Known, decide
+from midflight.journal.phases import Outcome, Phase
+from midflight.journal.record import Event, Fact, Recorded, Usage
 from midflight.journal.state import RunState
-from midflight.runtime import values
 from midflight.runtime.foreign import mended
 from midflight.runtime.journal_client import NOTHING, JournalClient, StoreClock
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Record
-from midflight.runtime.unwritten import Turn, Unwritten
 from midflight.stores.protocol import Append, Committed, Draft, Entry, Submit, View, Watch
 
-UNSTORABLE: Final = (NotReadable, PayloadTooLarge)
-"""Errors of an append that no store takes, now or later."""
-
-NOTED_IN: Final = {Phase.RUNNING, Phase.PAUSING}
-"""Phases in which a notice is given."""
+KEPT_MAX: Final = 64  # outcomes of one run, of steps that it does at the same time
 
 log: Final = logging.getLogger(__name__)
 
 Choose = Callable[[RunState], Sequence[Event]]
+Hear = Callable[[Recorded], None]
 
 
 class RunJournal:
     """One run's journal, as its driver holds it. ``epoch`` is the one for which it drives."""
 
     __slots__ = (
-        "_changes", "_ids", "_listeners", "_turn", "_waiting", "_watch", "client", "clock",
-        "epoch", "history", "lost", "run", "state", "unwritten",
+        "_begin_writing", "_changes", "_fresh", "_ids", "_kept", "_listeners", "_looks", "_loop",
+        "_others", "_resting", "_turn", "_waiting", "_watch", "calm", "client", "clock", "epoch",
+        "history", "lost", "run", "state",
     )  # fmt: skip
 
     def __init__(self, client: JournalClient, state: RunState, ids: Ids) -> None:
@@ -63,93 +59,116 @@ class RunJournal:
         self.lost = False  # killed, or taken by another driver: nothing may be decided here
         self.history = Cursor()
         self.clock = StoreClock(state.at)
-        self._listeners: list[Callable[[Recorded], None]] = []
+        self._listeners: list[Hear] = []
+        self._others: dict[str, Hear] = {}
         self._watch: Watch
         self._ids = ids
-        self._turn = Turn()
-        self.unwritten = Unwritten(self._turn)
+        self._turn = anyio.Lock(fast_acquire=True)
+        self._kept: list[e.AttemptSettled] = []  # outcomes that the function knows already
+        self._fresh = self._looks = False  # the last of them has just come; we are about to look
+        self._begin_writing: Callable[[], None] | None = None
+        self._loop = asyncio.get_running_loop()
         self._changes = 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self._resting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self.calm = False  # nothing is in the way of a plain step, and nobody waits for one
 
     @property
     def busy(self) -> bool:
         """True while something is being written, so that the state is about to change."""
-        return self._turn.taken
+        return self._turn.locked()
 
-    def drive_on(self, watch: Watch) -> None:
-        """Begin to drive the run as it was read; ``watch`` tells of what others add."""
+    def drive_on(self, watch: Watch, begin_writing: Callable[[], None]) -> None:
+        """Begin to drive the run as it was read; ``watch`` tells of what others add.
+
+        ``begin_writing`` begins a task that has outcomes written which the function knows already.
+        """
         self.epoch, self.lost = self.state.epoch, False
-        self._watch = watch
+        self._watch, self._begin_writing = watch, begin_writing
 
-    def watch_child(self, child: str, after: int) -> None:
-        """Hear when a child has ended."""
-        self._watch.add(child, after)
+    def watch_also(self, journal: str, after: int, hear: Hear) -> None:
+        """Hear of another journal, too: of a child, or of the thread."""
+        self._others[journal] = hear
+        self._watch.add(journal, after)
 
     # ── folding ──────────────────────────────────────────────────────────────────────────────
 
-    def listen(self, hear: Callable[[Recorded], None]) -> None:
-        """Call ``hear`` with each event once it is folded, except with most of a journal.
-
-        Starts and ends of steps and attempts, and their texts, change no phase.
-        """
+    @contextmanager
+    def listening(self, hear: Hear) -> Iterator[None]:
+        """While inside, ``hear`` is called with each event that is not only a step's own affair."""
         self._listeners.append(hear)
+        try:
+            yield
+        finally:
+            self._listeners.remove(hear)
 
     def let_go(self) -> None:
-        """Tell nobody any more: the driver is done."""
-        self._listeners.clear()
-        self.unwritten.close()
+        """Tell nobody any more: the driver is done. Keep nothing: nobody would write it."""
+        self._others.clear()
+        self._begin_writing = None
 
     def absorb(self, records: Iterable[Recorded]) -> None:
         """Fold what is new, from any source, and wake everything that waits for a change."""
-        news = False
+        state, plain, before = self.state, self.calm, self.state.head
         for found in records:
-            if found.journal == self.state.journal and found.position == self.state.head + 1:
-                advance(self.state, found)
-                self.lost = self.state.epoch != self.epoch
-                self.history.hear(found)
-                self.clock.hear(found.at, found.position, self.state.moving_since)
-                news = True
-                if type(found.event) not in BULK:
-                    for hear in self._listeners:
-                        hear(found)
-        if news:
-            self.stir()
+            if found.journal != self.run:
+                self._others[found.journal](found)
+                continue
+            if found.position != state.head + 1:
+                continue
+            advance(state, found)
+            self.history.hear(found)
+            if type(found.event) not in BULK:
+                plain, self.lost = False, state.epoch != self.epoch
+                self.clock.hear(found.at, found.position, state.moving_since)
+                for hear in self._listeners:
+                    hear(found)
+        if state.head > before:
+            self.clock.hear(state.at, state.head, state.moving_since)
+            if not plain:
+                self.stir()
 
     def stir(self) -> None:
         """Note a change: wake those tasks that wait for what is true now.
 
-        The conditions are tried here, and not by each task itself: a step changes things several
-        times, and waking a task only to let it wait again is what a small step would spend its time
-        on.
+        The conditions are tried here: waking a task only to let it wait again takes long.
         """
+        self.calm = False
         self._changes += 1
         self.ask_again()
 
+    def be_calm(self) -> None:
+        """Nothing is in the way of a plain step: until the next change nobody is asked again."""
+        self.calm = not (self._waiting or self._kept)
+
     def ask_again(self) -> None:
         """Wake tasks whose condition holds by now, also by what is in no journal: time, a lease."""
-        for waiter, ready in tuple(self._waiting.items()):
-            if ready():
-                del self._waiting[waiter]
-                if not waiter.done():
-                    waiter.set_result(None)
+        for tasks in (self._waiting, self._resting):
+            for waiter, ready in tuple(tasks.items()):
+                if ready():
+                    del tasks[waiter]
+                    if not waiter.done():
+                        waiter.set_result(None)
 
     async def next_change(self) -> None:
         """Wait for the next change, of the journal or of what steps do."""
         before = self._changes
-        await self._wait(lambda: self._changes != before)
+        await self.until(lambda: self._changes != before)
 
-    async def until(self, ready: Callable[[], bool]) -> None:
-        """Wait until something has changed for good. Bounded by the driver that owns the caller."""
+    async def until(self, ready: Callable[[], bool], *, resting: bool = False) -> None:
+        """Wait until something has changed for good. Bounded by the driver that owns the caller.
+
+        A caller that is ``resting`` waits for nothing that a plain step of a calm run changes.
+        """
+        tasks = self._resting if resting else self._waiting
         while not ready():
-            await self._wait(ready)
-
-    async def _wait(self, ready: Callable[[], bool]) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[waiter] = ready
-        try:
-            await waiter
-        finally:
-            self._waiting.pop(waiter, None)
+            self.calm = self.calm and resting
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            tasks[waiter] = ready
+            try:
+                await waiter
+            finally:
+                tasks.pop(waiter, None)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────
 
@@ -159,45 +178,46 @@ class RunJournal:
             await self._write_out()
             return await self._decide(choose)
 
-    async def start(self, choose: Choose) -> tuple[Recorded, ...]:
-        """Append the start of a step, as ``decide`` does, with the outcomes that are unwritten.
-
-        They come first, so that a journal with the start always has them too.
-        """
-        async with self._turn:
-            try:
-                return await self._decide(choose)
-            finally:
-                self.unwritten.be_looked_after()
+    async def start(self, choose: Choose) -> int:
+        """Append the start of a step after what was kept, and give its position; 0 if none."""
+        try:
+            async with self._turn:
+                written = await self._decide(choose)
+        finally:
+            if self._kept and not self._looks:
+                self._look_soon()
+        return written[-1].position if written else 0
 
     async def _decide(self, choose: Choose) -> tuple[Recorded, ...]:
         while True:
             events = tuple(choose(self.state))
             if not events:
                 return ()
-            facts = self.unwritten.take_along()
+            kept = len(self._kept)
             decision = Append(self._ids(), (self._entry(events),))
             try:
                 done = await self.client.append(decision, self._chosen_anew(choose))
             except JournalConflict:
                 await self.catch_up()
                 continue
-            self.absorb(done.records)
-            if facts and done is not NOTHING:
-                self.unwritten.are_written(facts)
+            if done.records and done.records[-1].position > self.state.head:
+                self.absorb(done.records)
+            if done is not NOTHING:
+                del self._kept[:kept]
             return done.records
 
     def _entry(self, events: tuple[Event, ...]) -> Entry:
-        if self.unwritten.facts:
-            events = (*self.unwritten.events(self.state), *events)
-        return Entry(self.state.journal, self.state.head, events)
+        """Return what is appended: the outcomes that were kept, and ``events`` after them."""
+        state = self.state
+        if self._kept:
+            kept = tuple(self._kept)
+            events = (*(kept if self.calm else _recorded(state, kept, None)), *events)
+        return Entry(self.run, state.head, events)
 
     def _chosen_anew(self, choose: Choose) -> Callable[[Append, bool], Append | None]:
         """While the store is away time passes, and what was chosen may not fit any more.
 
-        So a decision that was surely not written is chosen again before it is repeated: a deadline
-        counts from now, and nothing is sent if nothing may begin. One that may have been written is
-        repeated as it is. Nothing is repeated once the run has another driver.
+        So one that was surely not written is chosen again; one that may have been is repeated.
         """
         head, epoch = self.state.head, self.state.epoch
 
@@ -211,41 +231,75 @@ class RunJournal:
 
         return renew
 
+    # ── outcomes that the function knows already ─────────────────────────────────────────────
+
+    def keep(self, attempt: int, result: Raw, usage: Usage) -> bool:
+        """Keep an outcome for the next append. False: it has to be written now.
+
+        None is kept during an append: a function learns outcomes in the order of their records.
+        """
+        if self._begin_writing is None or self._turn.locked() or len(self._kept) >= KEPT_MAX:
+            return False
+        told = max(self.history.now, self.clock.now())
+        settled = e.AttemptSettled(
+            epoch=self.epoch,
+            attempt=attempt,
+            outcome=Outcome.DONE,
+            result=result,
+            usage=usage,
+            told=told,
+        )
+        self._kept.append(settled)
+        self.history.learn(told)
+        self._fresh = True
+        if not self._looks:
+            self._look_soon()
+        return True
+
+    def _look_soon(self) -> None:
+        """Look in a few turns of the loop: beside many runs a turn takes long."""
+        self._looks = True
+        soon: Any = self._loop.call_soon
+        soon(soon, soon, soon, self._look)
+
+    def _look(self) -> None:
+        """Have what nobody has taken along written. While an append is under way, that may."""
+        self._looks = False
+        if self._kept and not self._turn.locked():
+            if self._fresh:
+                self._fresh = False
+                self._look_soon()
+            else:
+                self.flush_soon()
+
+    def flush_soon(self) -> None:
+        """Have them written now."""
+        if self._kept and self._begin_writing is not None:
+            self._begin_writing()
+
     async def flush(self) -> None:
         """Write the outcomes that the function knows already."""
-        if self.unwritten.facts:
+        if self._kept:
             async with self._turn:
                 await self._write_out()
 
     async def _write_out(self) -> None:
-        facts = self.unwritten.take_along()
-        if not facts:
-            return
-        entry = self._entry(())
-        try:
-            done = (
-                await self.client.append(Append(self._ids(), (entry,))) if entry.events else NOTHING
-            )
-        except JournalConflict:
-            for fact in facts:
-                request = Submit(self._ids(), (self.run,), _recording(self.run, (fact,), None))
-                await self.client.submit(request)
-            await self.catch_up()
-        else:
-            self.absorb(done.records)
-        self.unwritten.are_written(facts)
+        if facts := tuple(self._kept):
+            await self._write(facts)
+            del self._kept[: len(facts)]
+
+    # ── facts and requests ───────────────────────────────────────────────────────────────────
 
     async def settle(
         self, fact: Fact, then: Choose | None = None, *, before: Sequence[Fact] = ()
     ) -> tuple[Recorded, ...]:
         """Record how something ended. A fact never loses: on a conflict the store decides.
 
-        ``before`` comes before it, and ``then`` chooses what follows from it at once, all in the
-        same append: no crash falls between.
+        ``before`` comes before it, and ``then`` chooses what follows, all in the same append.
         """
         try:
             return await self._settle((*before, fact), then)
-        except UNSTORABLE as refused:
+        except (NotReadable, PayloadTooLarge) as refused:  # no store takes it, now or later
             about = {"action": "fact_mended", "run": self.state.journal, "error": str(refused)}
             log.error("A fact could not be stored as it was; its texts were cut", extra=about)
             return await self._settle((*before, mended(fact, refused)), then)
@@ -253,25 +307,28 @@ class RunJournal:
     async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:
         async with self._turn:
             await self._write_out()
-            events = _recorded(self.state, facts, then)
-            if not events:
-                return ()
-            run = self.state.journal
-            try:
-                done = await self.client.append(Append(self._ids(), (self._entry(events),)))
-            except JournalConflict:
-                request = Submit(self._ids(), (run,), _recording(run, facts, then))
-                done = await self.client.submit(request)
-                await self.catch_up()
-            self.absorb(done.records)
-            return done.records
+            return await self._write(facts, then)
+
+    async def _write(
+        self, facts: tuple[Fact, ...], then: Choose | None = None
+    ) -> tuple[Recorded, ...]:
+        events = _recorded(self.state, facts, then)
+        if not events:
+            return ()
+        decision = Append(self._ids(), (Entry(self.run, self.state.head, events),))
+        try:
+            done = await self.client.append(decision)
+        except JournalConflict:
+            recording = _recording(self.run, facts, then)
+            done = await self.client.submit(Submit(self._ids(), (self.run,), recording))
+            await self.catch_up()
+        self.absorb(done.records)
+        return done.records
 
     async def submit(self, request: Submit, unless: Callable[[], bool] | None = None) -> Committed:
         """Have the store decide what concerns other journals too; fold what is new in ours.
 
-        It takes no turn: another journal may be locked for long, and what concerns only this run
-        must not wait for that. A request that the store does not take is given up when the run has
-        another driver, or when ``unless`` is true.
+        It takes no turn, and is given up with another driver or when ``unless`` is true.
         """
         await self.flush()
         epoch = self.state.epoch
@@ -293,24 +350,14 @@ class RunJournal:
         """Fold what the journal has beyond what is known here."""
         self.absorb(await self.client.read(self.state.journal, after=self.state.head))
 
-    async def cancel(self, request: e.CancelRequested, unless: Callable[[], bool]) -> None:
-        """Cancel this run, because somebody has said so to the run itself."""
-        run = self.run
-
-        def decided(view: View) -> Draft:
-            verdict = decide(view.states[run], request)
-            return Draft() if isinstance(verdict, Known) else Draft({run: verdict})
-
-        await self.submit(Submit(self._ids(), (run,), decided), unless=unless)
-
     async def give_notice(self, kind: str, text: str) -> None:
-        """Tell person and function, once for each kind."""
+        """Tell person and function, once for each kind, while the run moves or comes to rest."""
 
         def given(state: RunState) -> list[Event]:
             known = any(noticed == kind for noticed, _ in state.notices)
-            if known or self.lost or state.phase not in NOTED_IN:
-                return []
-            return [e.NoticeGiven(epoch=self.epoch, kind=kind, text=text)]
+            moves = state.phase in {Phase.RUNNING, Phase.PAUSING} and not self.lost
+            given = e.NoticeGiven(epoch=self.epoch, kind=kind, text=text)
+            return [given] if moves and not known else []
 
         await self.decide(given)
 
@@ -324,10 +371,6 @@ class RunJournal:
     async def raw(self, record: Record) -> Raw:
         """The stored value of a record, from its row or from its blob."""
         return Raw(await self.client.blob(record.blob.hash)) if record.blob else record.result
-
-    async def value(self, record: Record) -> Any:
-        """The value of a record."""
-        return values.decode(bytes(await self.raw(record)))
 
     def left_of_timer(self, timer: str) -> float:
         """Return the seconds left until a timer of the run is due; 0 if it is not set."""

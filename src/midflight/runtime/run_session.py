@@ -20,8 +20,8 @@ from midflight.journal.state import RunState
 from midflight.run import Redirected, Signal
 from midflight.runtime import values
 from midflight.runtime.foreign import being_ended, ends_us, tamed, traceback_of
-from midflight.runtime.host import Afterwards, Ensure, Host, Tasks
-from midflight.runtime.in_flight import InFlight
+from midflight.runtime.host import Afterwards, Ensure, Host
+from midflight.runtime.in_flight import InFlight, Tasks
 from midflight.runtime.journal_client import JournalClient
 from midflight.runtime.questions import Questions
 from midflight.runtime.replay.cursor import Cursor
@@ -83,7 +83,7 @@ class Session:
         self.tasks = Tasks(alarms)
         self.journal = RunJournal(client, state, ids)
         self.history: Cursor = self.journal.history
-        self.in_flight = InFlight(self.journal, immediate=agent.mode == "immediate")
+        self.in_flight = InFlight(self.journal, self.tasks, immediate=agent.mode == "immediate")
         self.signals = Signals(self.journal, self.in_flight)
         self.gate = Gate(self.journal, self.signals, lease)
         self.questions = Questions(self.journal, self.signals, self.gate, self.in_flight)

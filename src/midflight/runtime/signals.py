@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from midflight.journal.limits import is_metered
 from midflight.journal.phases import Phase
 from midflight.journal.state import RunState
 from midflight.run import Redirected, Signal, Stopped
@@ -173,6 +174,18 @@ class Gate:
         replays = journal.history.unclaimed or entry.left or entry.told < len(entry.redirects)
         ours = state.phase is Phase.RUNNING and not journal.lost
         return ours and not (wanted or replays) and (self._fresh or not state.guards)
+
+    @property
+    def opens_to_all(self) -> bool:
+        """True if an undisturbed run has nothing that may be in the way of a plain step.
+
+        Nothing is to be told, counted, guarded, or done instead of the step.
+        """
+        signals, state, history = self._signals, self._journal.state, self._journal.history
+        silent = signals.told is None and signals.heard == signals.number
+        watched = state.guards or is_metered(state.limits)
+        before = state.fork_of or state.entered_course or history.left_over
+        return silent and not (signals.delivering or watched or before)
 
     @property
     def moves(self) -> bool:

@@ -56,10 +56,13 @@ def encode_arguments(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     function: Callable[..., Any] | None = None,
-) -> Raw:
-    """Encode what a step is called with; data in it that look like a secret are refused.
+    *,
+    size: int = DIGEST_BYTES,
+) -> tuple[Raw, str]:
+    """Encode what a step is called with, and give a digest of it, of so many bytes.
 
-    An argument that cannot be stored is named as the ``function`` names it.
+    Data that look like a secret are refused. An argument that cannot be stored is named as the
+    ``function`` names it.
     """
     given = {"args": args, "kwargs": kwargs}
     try:
@@ -71,7 +74,7 @@ def encode_arguments(
         raise
     if MARK.encode() in bytes(raw):
         refuse_forged(given, f"step {step!r}: its arguments")
-    return raw
+    return raw, blake2b(raw, digest_size=size).hexdigest()
 
 
 def encode_result(step: str, value: Any) -> Raw:

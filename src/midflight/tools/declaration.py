@@ -109,11 +109,16 @@ class Tool(Struct, Generic[P, T], frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     reusable: bool = False
     """Whether its records outlive a redirect: it is registered, or its function has no closure."""
+    plain: bool = False
+    """Whether nothing but its call lies between the start of a step and its outcome."""
 
     def __post_init__(self) -> None:
         inner = self.function
         if inspect.isfunction(inner) and not inner.__closure__ and "<" not in inner.__qualname__:
             force_setattr(self, "reusable", True)
+        before = self.approval or self.undo_window or self.relies_on or self.reserves
+        after = self.fingerprint or self.irreversible or self.always_undo
+        force_setattr(self, "plain", self.effect is Effect.WRITE and not (before or after))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the function itself, outside any run."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from midflight.control.verbs import VERBS
 from midflight.journal.phases import ENDS, Cause, Phase, Role
 from midflight.journal.requests import ASIDE
-from midflight.view.amounts import CAP, cap_words
+from midflight.view.amounts import CAP, UNPRICED, cap_words, money
 from midflight.view.data import Asked, Bar, RunSheet, Slot
 
 PHASE_WORDS: Final = {
@@ -40,6 +40,7 @@ DELETED: Final = "Deleted"
 
 STOP_NOW_AFTER_S: Final = 5.0
 RECONNECTING: Final = "Reconnecting"
+NOBODY_READS: Final = "nobody reads it until a run starts"
 NOT_YET: Final = "Undoing first, offered in {} s"
 AWAY: Final = {
     1: "Sent when back online",
@@ -66,7 +67,7 @@ def bar(sheet: RunSheet) -> Bar:
     found = _places(sheet, SCREEN)
     offered = {slot.verb for slot in found}
     menu = tuple(v for v, offer in sheet.preview.items() if offer.enabled and v not in offered)
-    return Bar(looks, word, detail, found, menu, _last_seen(sheet))
+    return Bar(looks, word, detail, found, menu, _last_seen(sheet), read_when(sheet))
 
 
 def at(slot: Slot, now: float) -> Slot:
@@ -167,7 +168,8 @@ def _undoing(sheet: RunSheet) -> str:
 
 
 def _failed(sheet: RunSheet) -> str:
-    return ": ".join(filter(None, [sheet.failed_step, sheet.cause]))
+    named = "" if sheet.fork_from is not None else sheet.failed_step  # the word has its number
+    return ": ".join(filter(None, [named, sheet.cause]))
 
 
 _DETAILS: Final[dict[Phase, Callable[[RunSheet], str]]] = {
@@ -197,6 +199,8 @@ def _last_seen(sheet: RunSheet) -> str:
 def at_cap(sheet: RunSheet) -> str:
     """Return how full the cap is that holds the run, or why it holds if it has no meter."""
     asked = next((one for one in sheet.questions if one.kind == CAP), None)
+    if asked is not None and asked.cap == "usd":
+        return f"{money(sheet.spent.usd)}{UNPRICED * bool(sheet.spent.unpriced)} spent"
     meter = next((meter for meter in sheet.meters if asked and meter.name == asked.cap), None)
     if meter is not None:
         return f"{cap_words(meter, sheet.spent)} used"
@@ -217,10 +221,10 @@ def is_answered(asked: Asked) -> bool:
     return asked.verb == "answer"
 
 
-def read_when(sheet: RunSheet, *, converses: bool) -> str:
+def read_when(sheet: RunSheet, *, converses: bool = True) -> str:
     """Return when a message that is written now is read."""
     if sheet.phase in ENDS:
-        return "starts the next run" if converses else "nobody reads it until a run starts"
+        return "starts the next run" if converses else NOBODY_READS
     if sheet.phase is Phase.CANCELLING:
         return "kept in the thread"
     if not sheet.reads_messages:
@@ -303,7 +307,7 @@ def _again(sheet: RunSheet) -> Slot:
     label = "Start again" if sheet.phase is Phase.CANCELLED else "Try again"
     if sheet.fork_from is None:
         return Slot("fork", label, "It had not begun", enabled=False)
-    return Slot("fork", label, f"A fork from {sheet.fork_from.name}, context kept")
+    return Slot("fork", label, f"A fork from step {sheet.fork_from.number}, context kept")
 
 
 def _rewrite(sheet: RunSheet) -> Slot:

@@ -75,7 +75,8 @@ class Bar(Struct, frozen=True):
 
     ``looks`` chooses its sign and colour: a phase, or ``undriven`` or ``human``. ``slots`` keep
     their order, ``menu`` has the other verbs that can be pressed. ``away`` is the detail while the
-    server cannot be reached.
+    server cannot be reached. ``reads`` says when a message is read that is written now, in a thread
+    where an agent answers.
     """
 
     looks: str
@@ -84,6 +85,7 @@ class Bar(Struct, frozen=True):
     slots: tuple[Slot, ...] = ()
     menu: tuple[str, ...] = ()
     away: str = ""
+    reads: str = ""
 
 
 class Asked(Struct, frozen=True):

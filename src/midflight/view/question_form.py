@@ -33,11 +33,28 @@ def picks(schema: Any, labels: Mapping[str, Any] | None = None) -> list[Pick]:
 
 def alternatives(schema: Any) -> list[Any]:
     """The schemas of which an answer fits one, in their order; itself where there is no choice."""
+    return _alternatives(schema, schema)
+
+
+def _alternatives(schema: Any, whole: Any) -> list[Any]:
     match schema:
         case {"oneOf": list(several)} | {"anyOf": list(several)}:
-            return [part for each in several for part in alternatives(each)]
+            return [part for each in several for part in _alternatives(each, whole)]
+        case {"$ref": str(ref)} if whole is not None and ref.startswith("#/"):
+            return _alternatives(_referred(ref, whole), None)  # it may lead in a circle from there
         case _:
             return [schema]
+
+
+def _referred(ref: str, whole: Any) -> Any:
+    """Return the part of a schema to which it refers itself."""
+    for key in ref[2:].split("/"):
+        name = key.replace("~1", "/").replace("~0", "~")
+        if isinstance(whole, list) and name.isdecimal() and int(name) < len(whole):
+            whole = whole[int(name)]
+        else:
+            whole = whole.get(name) if isinstance(whole, dict) else None
+    return whole
 
 
 def labels_of(schema: Any) -> Mapping[str, Any]:

@@ -174,7 +174,7 @@ class RunBook:
         self._marks: list[Mark] = []
         self._curve = Curve()
         self._children: dict[str, Background] = {}
-        self._texts: dict[str, Delta] = {}
+        self.texts: dict[str, Delta] = {}  # of open steps, each from its beginning
         self._accounted: dict[str, Any] = {}
         self._result = ""
         self._ended_at: float | None = None
@@ -185,11 +185,6 @@ class RunBook:
     def children(self) -> tuple[str, ...]:
         """The runs that it has begun."""
         return tuple(self._children)
-
-    @property
-    def texts(self) -> list[Delta]:
-        """The text that open steps have said so far, as far as it is on record."""
-        return list(self._texts.values())
 
     def knows(self, step: str) -> bool:
         """Return whether this step has begun, as far as the journal says."""
@@ -221,11 +216,11 @@ class RunBook:
             case e.QuestionOpened():
                 self._asked[record.position] = asked(record.position, event)
             case e.TextStreamed():
-                self._hear(event)
+                self.hear(event)
             case e.StepSettled():
-                self._texts.pop(event.step, None)
+                self.texts.pop(event.step, None)
             case e.AttemptSettled():
-                self._texts = {s: d for s, d in self._texts.items() if d.attempt != event.attempt}
+                self.texts = {s: d for s, d in self.texts.items() if d.attempt != event.attempt}
             case e.ChildSpawned():
                 title = short(event.brief)
                 child = Background(event.child, title, Phase.QUEUED, record.at, None, "")
@@ -240,7 +235,7 @@ class RunBook:
             case _:
                 pass
         if self.state.phase in ENDS:
-            self._texts.clear()
+            self.texts.clear()
         self._ended_at = (self._ended_at or record.at) if self.state.phase in ENDS else None
 
     def _note_change(self, event: Event, at: float) -> None:
@@ -254,11 +249,13 @@ class RunBook:
             heard = structs.replace(self._changes[-1], was=self.state.brief, now=event.brief)
             self._changes[-1] = structs.replace(heard, applied=True)
 
-    def _hear(self, event: e.TextStreamed) -> None:
-        before = self._texts.get(event.step)
-        said = before.text if before is not None and before.attempt == event.attempt else ""
-        text = said[: event.offset] + event.text
-        self._texts[event.step] = Delta(self.state.journal, event.step, event.attempt, 0, text)
+    def hear(self, said: Delta | e.TextStreamed) -> None:
+        """Add a piece of text, which may come live and then from the journal, which lags behind."""
+        before = self.texts.get(said.step)
+        words = before.text if before is not None and before.attempt == said.attempt else ""
+        text = words[: said.offset] + said.text
+        if len(text) >= len(words):
+            self.texts[said.step] = Delta(self.state.journal, said.step, said.attempt, 0, text)
 
     def news(self) -> RunNews:
         """Return what has come or changed since the last call, and every open question.

@@ -64,6 +64,7 @@ export interface Bar {
   slots: Array<Slot>;
   menu: Array<string>;
   away: string;
+  reads: string;
 }
 
 /** The reasons why a run is held. Each is lifted only by its owner. */
@@ -586,8 +587,11 @@ export const PHASE_WORDS: Record<Phase, string> = { queued: "Queued", running: "
 export const UNDRIVEN_WORD = "Nobody drives this";
 export const DELETED_WORD = "Deleted";
 export const RECONNECTING_WORD = "Reconnecting";
+export const NOBODY_READS = "nobody reads it until a run starts";
 /** Of a slot that opens in so many seconds. */
 export const NOT_YET = "Undoing first, offered in {} s";
 /** Headings of a receipt beside those of its lines. */
 export const SAVED = "Saved to thread";
 export const INHERITED = "Taken over from the run before";
+/** The way that is filled in, in place of many that would be picked. */
+export const ANSWER_WAY: Way = {"label":"Answer","consequence":"","value":null,"form":"answer","part":0,"asks":"Your answer","send":"Answer","tone":""};

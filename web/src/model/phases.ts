@@ -2,7 +2,7 @@
 import { DELETED_WORD, PHASE_WORDS, UNDRIVEN_WORD } from "../generated/types";
 import type { Background, Phase, Row } from "./types";
 
-export type Sign = "queued" | "run" | "pausing" | "pause" | "ask" | "cancelling" | "done" | "cancelled" | "cancel" | "stop" | "undriven";
+export type Sign = "queued" | "run" | "pausing" | "pause" | "ask" | "cancelling" | "done" | "cancelled" | "cancel" | "stop" | "undriven" | "hand";
 
 export interface Looks { sign: Sign; tone: "calm" | "run" | "warn" | "bad" | "ok"; word: string }
 
@@ -21,6 +21,9 @@ export const PHASES: Record<Phase, Looks> = {
 
 /** A run that needs a driver and has none that lives, whatever its phase is. */
 export const UNDRIVEN: Looks = { sign: "undriven", tone: "bad", word: UNDRIVEN_WORD };
+
+/** How a bar looks: as the phase of its run, or as one of the two that are none. */
+export const LOOKS: Readonly<Record<string, Looks>> = { ...PHASES, undriven: UNDRIVEN, human: { sign: "hand", tone: "warn", word: "" } };
 
 /** How a run looks in the list. */
 export const looksOfRow = (row: Row): Looks => (row.undriven ? UNDRIVEN : looksOf(row.phase));

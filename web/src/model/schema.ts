@@ -1,4 +1,6 @@
-/** A question's JSON Schema as buttons, fields and facts; and the check before an answer is sent. */
+/** A question's JSON Schema as fields; and the check before an answer is sent. */
+import { ANSWER_WAY } from "../generated/types";
+import type { Asked, Way } from "./types";
 import { capital } from "./words";
 
 export interface Schema {
@@ -10,6 +12,7 @@ export interface Schema {
   default?: unknown;
   oneOf?: Schema[];
   anyOf?: Schema[];
+  "x-labels"?: Record<string, string>;
   properties?: Record<string, Schema>;
   required?: string[];
   additionalProperties?: boolean | Schema;
@@ -24,65 +27,42 @@ export interface Schema {
   minItems?: number;
   maxItems?: number;
   $ref?: string;
-  "x-labels"?: Record<string, string>;
   "x-details"?: unknown;
-  "x-tool"?: string; // of the call that a question is about
   "x-names"?: string[]; // of the arguments of a call, in their order
 }
 
-export interface Button { value: unknown; label: string; consequence: string }
-export interface Form { key: string; label: string; consequence: string; schema: Schema; start: unknown; wrap: string }
 export type Fact = readonly [name: string, value: string];
-export interface Ways { buttons: Button[]; forms: Form[]; facts: Fact[]; text: string }
+/** A way that is filled in: its fields, and what they hold at first. */
+export interface Form { way: Way; schema: Schema; start: unknown }
 
 const BUTTONS_MAX = 6; // more choices than that are a list to choose from
-const FORM_WORDS: Record<string, [string, string]> = {
-  edit: ["Edit", "Change, then do it"],
-  respond: ["Respond", "Say what instead"],
-};
 
-export function waysOf(given: unknown, facts: readonly Fact[] = []): Ways {
-  const schema = isObject(given) ? (given as Schema) : null;
-  const ways: Ways = { buttons: [], forms: [], ...told(facts) };
-  if (!schema) ways.forms.push(plain({ type: "string", minLength: 1 }));
-  else for (const part of schema.oneOf ?? schema.anyOf ?? [schema]) addWay(ways, resolve(part, schema), schema);
-  ways.buttons.sort((a, b) => rank(a.value) - rank(b.value));
-  return ways;
+/** The ways to answer a question, as the server offers them; many choices of one kind are one way, with a list. */
+export function waysOf({ ways }: Asked): Way[] {
+  const many = (way: Way): boolean => !way.form && ways.filter((each) => each.part === way.part).length > BUTTONS_MAX;
+  return ways.flatMap((way, at) => {
+    if (!many(way)) return [way];
+    return ways.findIndex((each) => each.part === way.part) === at ? [{ ...ANSWER_WAY, part: way.part }] : [];
+  });
 }
 
-const rank = (value: unknown): number => (value === "approve" ? 0 : value === "reject" ? 2 : 1);
-
-function addWay(ways: Ways, part: Schema, whole: Schema): void {
-  const choices = part.const !== undefined ? [part.const] : part.enum;
-  const named = Object.keys(part.properties ?? {});
-  if (choices && choices.length <= BUTTONS_MAX) {
-    for (const value of choices) ways.buttons.push(button(value, whole["x-labels"]));
-  } else if (part.type === "boolean") {
-    ways.buttons.push({ value: true, label: "Yes", consequence: "" }, { value: false, label: "No", consequence: "" });
-  } else if (whole !== part && named.length === 1 && named[0]! in FORM_WORDS) {
-    ways.forms.push(wrapped(named[0]!, resolve(part.properties![named[0]!]!, whole), whole));
-  } else {
-    ways.forms.push(plain(part));
-  }
-}
-
-function button(value: unknown, labels: Record<string, string> | undefined): Button {
-  const said = labels?.[String(value)];
-  const word = capital(String(value));
-  if (value === "approve" || value === "reject") return { value, label: word, consequence: said ?? "" };
-  return { value, label: said ?? word, consequence: "" };
-}
-
-function plain(schema: Schema): Form {
-  return { key: "answer", label: "Answer", consequence: "", schema, start: startOf(schema), wrap: "" };
-}
-
-function wrapped(name: string, schema: Schema, whole: Schema): Form {
-  const [label, consequence] = FORM_WORDS[name]!;
+export function formOf(way: Way, given: unknown): Form {
+  if (!isObject(given)) return { way, schema: { type: "string", minLength: 1 }, start: "" };
+  const whole = given as Schema;
+  const part = alternatives(whole, whole)[way.part] ?? whole;
+  if (way.form !== "edit" && way.form !== "respond") return { way, schema: part, start: startOf(part) };
+  const schema = resolve(part.properties?.[way.form] ?? {}, whole);
   const shown = whole["x-details"];
-  const start = name === "edit" && shown !== undefined ? shown : startOf(schema);
-  const fits = name === "edit" && !hasFields(schema) ? named(shapeOf(start), whole["x-names"]) : schema;
-  return { key: name, label, consequence, schema: fits, start, wrap: name };
+  const start = way.form === "edit" && shown !== undefined ? shown : startOf(schema);
+  const fits = way.form === "edit" && !hasFields(schema) ? named(shapeOf(start), whole["x-names"]) : schema;
+  return { way, schema: fits, start };
+}
+
+/** The schemas of which an answer fits one, in the order in which the server counts them. */
+function alternatives(part: Schema, whole: Schema | null): Schema[] {
+  const several = part.oneOf ?? part.anyOf;
+  if (several) return several.flatMap((each) => alternatives(each, whole));
+  return whole && part.$ref?.startsWith("#/") ? alternatives(resolve(part, whole), null) : [part]; // from there it may lead in a circle
 }
 
 /** The first value of a form: its defaults, and nothing where none are named. */
@@ -123,7 +103,7 @@ function hasFields(schema: Schema): boolean {
 }
 
 /** What it is about, as the server has written it: whole, in the order given, with nothing in it hidden. */
-function told(facts: readonly Fact[]): Pick<Ways, "facts" | "text"> {
+export function aboutOf(facts: readonly Fact[]): { facts: Fact[]; text: string } {
   const named = facts.filter(([name]) => name !== "").map(([name, value]): Fact => [labelOf(name), value]);
   return { facts: named, text: facts.filter(([name]) => name === "").map(([, value]) => value).join("\n") };
 }
@@ -134,7 +114,7 @@ export const labelOf = (name: string): string => capital(name.replaceAll("_", " 
 export function resolve(part: Schema, whole: Schema): Schema {
   if (!part.$ref?.startsWith("#/")) return part;
   let here: unknown = whole;
-  for (const key of part.$ref.slice(2).split("/")) here = isObject(here) ? here[key.replaceAll("~1", "/").replaceAll("~0", "~")] : undefined;
+  for (const key of part.$ref.slice(2).split("/")) here = isObject(here) ? here[key.replaceAll("~1", "/").replaceAll("~0", "~")] : Array.isArray(here) ? here[Number(key)] : undefined;
   return isObject(here) ? (here as Schema) : {};
 }
 

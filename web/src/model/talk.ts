@@ -1,5 +1,7 @@
 /** A thread as it is shown: who said what, and under each message what became of it. */
-import { ENDED, type Change, type Line, type RunSheet, type ThreadSheet } from "./types";
+import { NOBODY_READS } from "../generated/types";
+import { ENDED, type Change, type Line, type RunSheet, type ThreadSheet, type TodoOffer } from "./types";
+import { capital } from "./words";
 
 export interface WayBack { label: string; choice: "undo" | "back" | "switch" | "withdraw" }
 export interface Outcome { word: string; rest: string; theirs?: string; back: WayBack | null; unread: boolean }
@@ -42,7 +44,7 @@ function itemOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Ite
     case "todo removed":
       return note("Removed", todoText(line, thread));
     case "todo: parked":
-      return isSwitch(line, thread) ? null : note("Parked", parkedName(line.text));
+      return isSwitch(line, thread) ? null : note("Parked", nameIn(thread, line));
     default:
       return line.said && line.text ? { kind: "said", key, line } : null;
   }
@@ -55,11 +57,14 @@ export function unheardOf(line: Line): string {
 }
 
 function todoText(line: Line, thread: ThreadSheet): string {
-  return parkedName(thread.lines.find((each) => each.position === line.todo)?.text ?? "") || "a to-do";
+  const added = thread.lines.find((each) => each.position === line.todo);
+  return (added && nameIn(thread, added)) || "a to-do";
 }
 
-/** The run alone: "resume Churn memo from step 1 of 6" is what its to-do says. */
-export const parkedName = (text: string): string => text.replace(/^resume /, "").replace(/ from step \d+( of \d+)?$/, "");
+/** A to-do by the title of the run that it brings back, or by its own text. */
+export function nameIn(thread: ThreadSheet, { run, text }: Pick<TodoOffer, "run" | "text">): string {
+  return thread.runs.find((row) => row.journal === run)?.title || text;
+}
 
 /** Parked for a message that is switched to, under which it is told. */
 function isSwitch(line: Line, thread: ThreadSheet): boolean {
@@ -88,7 +93,7 @@ export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undef
       return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: line.status === "read" ? "undo" : "withdraw" } };
     case "switch": {
       const parked = parkedFor(told, thread);
-      const theirs = parked ? parkedName(parked.text) : "";
+      const theirs = parked ? nameIn(thread, parked) : "";
       const rest = `to this now${theirs && `, ${theirs} parked`}`;
       return { ...plain("Switched", rest), theirs, back: parked ? { label: "Go back", choice: "back" } : null };
     }
@@ -128,11 +133,4 @@ function lastStep(run: RunSheet | undefined): string {
 }
 
 /** What the composer says about when a message is read. */
-export function composerHint(run: RunSheet | undefined, hosted: boolean): string {
-  if (!run) return "";
-  if (ENDED.has(run.phase)) return hosted ? "Starts the next run" : "Kept here; nobody reads it until a run is started";
-  if (run.phase === "cancelling") return "Kept in the thread";
-  if (!run.reads_messages) return "Kept; it is not known to read while it works";
-  if (run.phase === "paused") return "Read when it goes on";
-  return "Read at the next safe point";
-}
+export const composerHint = (run: RunSheet, hosted: boolean): string => capital(ENDED.has(run.phase) && !hosted ? NOBODY_READS : run.bar.reads);

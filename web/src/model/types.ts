@@ -3,8 +3,9 @@ import type { Phase, RunSheet, StepSheet, ThreadSheet } from "../generated/types
 
 export type {
   Ack, Asked, Background, Change, InFlight, Limits, Line, Mark, Me, Meter, Offer, Phase, Receipt, ReceiptLine, Row,
-  RunSheet, Spent, StepSheet, StepStatus, Switch, ThreadSheet, TodoOffer,
+  RunSheet, Spent, StepSheet, StepStatus, Switch, ThreadSheet, TodoOffer, Way,
 } from "../generated/types";
+export type { Slot as Offered } from "../generated/types";
 
 export interface Problem { error: string; message: string; changed: boolean | null; state?: unknown }
 

@@ -1,7 +1,7 @@
 /** What opens inside the bar and grows upward: a redirect, a new cap, a hand-back, a question before a costly press. */
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { confirmAsk, dropAsk, expecting, fork, press } from "../actions";
-import { atCap, capReached, type Slot } from "../model/bar";
+import { capReached, type Slot } from "../model/bar";
 import { capsOf, CAPS, raised } from "../model/caps";
 import { draft, draftOf, keepDraft } from "../model/drafts";
 import type { Press } from "../model/presses";
@@ -177,7 +177,7 @@ function RaiseCap({ run }: { run: RunSheet }) {
     close();
   };
   return (
-    <LayerForm title="Raise the cap" field="" was={atCap(run)} hint="Then continues" wrong={wrong} keep="Keep as is" send="Raise cap" submit={submit}>
+    <LayerForm title="Raise the cap" field="" was={run.bar.detail} hint="Then continues" wrong={wrong} keep="Keep as is" send="Raise cap" submit={submit}>
       <div className="caps">
         {mine.map(([name, label]) => (
           <div className="field" key={name}>

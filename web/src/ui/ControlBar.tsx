@@ -133,7 +133,7 @@ const SHORTCUTS: Record<string, string> = { Esc: "Escape", "Ctrl E": "Control+E"
 function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }) {
   const verb = slot.act.do === "verb" ? slot.act.verb : "";
   const busy = useApp((app) => verb !== "" && app.busy[`${run.run}:${verb}`] === true);
-  const viewer = useApp((app) => app.me?.role === "viewer") && slot.act.do !== "review" && slot.act.do !== "result";
+  const viewer = useApp((app) => app.me?.role === "viewer") && slot.role !== "viewer" && slot.act.do !== "review";
   const turned = useRef({ label: slot.label, at: 0 });
   if (turned.current.label !== slot.label) turned.current = { label: slot.label, at: performance.now() };
   const off = !slot.enabled || viewer;

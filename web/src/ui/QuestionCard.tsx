@@ -3,15 +3,15 @@ import { useEffect, useRef, useState } from "react";
 import { expecting, press } from "../actions";
 import { useNow } from "../clock";
 import { draft, draftOf, keepDraft } from "../model/drafts";
-import { misfit, waysOf, type Fact, type Form } from "../model/schema";
-import type { Asked, RunSheet } from "../model/types";
+import { aboutOf, formOf, misfit, waysOf, type Fact, type Form } from "../model/schema";
+import type { Asked, RunSheet, Way } from "../model/types";
 import { clock, straight } from "../model/words";
 import { useApp } from "../store";
 import { leavesOnEscape } from "./keys";
 import { SchemaField } from "./SchemaField";
 
 /** Whether it is answered on a card: a cap and a hand-over are answered in the bar. */
-export const isAsked = (question: Asked): boolean => question.kind !== "cap" && question.kind !== "human";
+export const isAsked = (question: Asked): boolean => question.verb === "answer";
 
 /** Questions that belong to no step. */
 export function LooseQuestions({ run }: { run: RunSheet }) {
@@ -23,10 +23,15 @@ export function LooseQuestions({ run }: { run: RunSheet }) {
 interface Typed { form: string; value: unknown }
 
 export function QuestionCard({ run, question }: { run: RunSheet; question: Asked }) {
-  const ways = waysOf(question.schema, question.facts);
-  const only = ways.buttons.length === 0 && ways.forms.length === 1 ? ways.forms[0]! : null;
+  const ways = waysOf(question);
+  const { facts, text } = aboutOf(question.facts);
+  const only = ways.length === 1 && ways[0]!.form ? formOf(ways[0]!, question.schema) : null;
   const place = `answer:${run.run}:${question.question}`;
-  const [form, setForm] = useState<Form | null>(() => only ?? ways.forms.find((each) => each.key === draftOf<Typed>(place)?.form) ?? null);
+  const [form, setForm] = useState<Form | null>(() => {
+    const kept = draftOf<Typed>(place)?.form;
+    const way = ways.find((each) => each.form !== "" && each.form === kept);
+    return only ?? (way ? formOf(way, question.schema) : null);
+  });
   const [wrong, setWrong] = useState("");
   const me = useApp((app) => app.me);
   const late = useExpired(question.expires_at);
@@ -47,33 +52,24 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
         {straight(question.message)}
       </h2>
       <Expiry question={question} />
-      {ways.text && <p className="about">{straight(ways.text)}</p>}
-      {ways.facts.length > 0 && !form && <Facts facts={ways.facts} />}
+      {text && <p className="about">{straight(text)}</p>}
+      {facts.length > 0 && !form && <Facts facts={facts} />}
       {form ? (
         <AnswerForm form={form} place={place} closes={!only} leave={back} send={answer} wrong={wrong} setWrong={setWrong} />
       ) : (
         <div className="buttons">
-          {ways.buttons.slice(0, 1).map((each) => (
-            <Choice key={String(each.value)} {...each} filled={each.value === "approve"} off={late || mayNot !== ""} press={() => void answer(each.value)} />
-          ))}
-          {ways.forms.filter((each) => each.key === "edit").map((each) => (
-            <Choice key={each.key} label={each.label} consequence={each.consequence} off={late || mayNot !== ""} press={() => setForm(each)} />
-          ))}
-          {ways.buttons.slice(1).map((each) => (
-            <Choice key={String(each.value)} {...each} off={late || mayNot !== ""} press={() => void answer(each.value)} />
-          ))}
-          {ways.forms.filter((each) => each.key !== "edit").map((each) => (
-            <Choice key={each.key} label={each.label} consequence={each.consequence} off={late || mayNot !== ""} press={() => setForm(each)} />
+          {ways.map((way, at) => (
+            <Choice key={at} way={way} off={late || mayNot !== ""} press={() => (way.form ? setForm(formOf(way, question.schema)) : void answer(way.value))} />
           ))}
         </div>
       )}
       {mayNot && <p className="quiet">{mayNot}</p>}
-      {question.kind === "ask" && !mayNot && !late && (
+      {question.skip && !mayNot && !late && (
         <p className="leave">
           <button type="button" className="link" onClick={() => void press(run, "decline", { question: question.question, ...expecting(run) }, "Skip it")}>
             Skip it
           </button>{" "}
-          <span className="quiet">It goes on without an answer</span>
+          <span className="quiet">{question.skip}</span>
         </p>
       )}
     </div>
@@ -115,13 +111,11 @@ function Facts({ facts }: { facts: Fact[] }) {
   );
 }
 
-interface ChoiceProps { label: string; consequence: string; filled?: boolean; off: boolean; press: () => void }
-
-function Choice({ label, consequence, filled, off, press: act }: ChoiceProps) {
+function Choice({ way, off, press: act }: { way: Way; off: boolean; press: () => void }) {
   return (
-    <button type="button" className={`button${filled ? " filled" : ""}`} aria-disabled={off} onClick={() => off || act()}>
-      {straight(label)}
-      {consequence && <small><span className="hidden-words">, </span>{straight(consequence)}</small>}
+    <button type="button" className={`button${way.tone === "good" ? " filled" : ""}`} aria-disabled={off} onClick={() => off || act()}>
+      {straight(way.label)}
+      {way.consequence && <small><span className="hidden-words">, </span>{straight(way.consequence)}</small>}
     </button>
   );
 }
@@ -138,7 +132,8 @@ interface FormProps {
 
 function AnswerForm({ form, place, closes, leave, send, wrong, setWrong }: FormProps) {
   const [typed] = useState(() => draftOf<Typed>(place));
-  const kept = typed?.form === form.key ? typed : null;
+  const { way } = form;
+  const kept = typed?.form === way.form ? typed : null;
   const [value, setValue] = useState<unknown>(kept ? kept.value : form.start);
   const box = useRef<HTMLFormElement>(null);
   useEffect(() => {
@@ -148,20 +143,20 @@ function AnswerForm({ form, place, closes, leave, send, wrong, setWrong }: FormP
   }, []);
   const write = (next: unknown) => {
     setValue(next);
-    keepDraft(place, JSON.stringify({ form: form.key, value: next } satisfies Typed));
+    keepDraft(place, JSON.stringify({ form: way.form, value: next } satisfies Typed));
   };
   const giveUp = () => {
     keepDraft(place, "");
     leave();
   };
   const submit = () => {
-    const problem = misfit(value, form.schema, form.wrap === "respond" ? "A response" : "The answer");
+    const problem = misfit(value, form.schema, way.form === "respond" ? "A response" : "The answer");
     setWrong(problem ?? "");
-    if (!problem) void send(form.wrap ? { [form.wrap]: value } : value);
+    if (!problem) void send(way.form === "answer" ? value : { [way.form]: value });
   };
   return (
     <form ref={box} noValidate onKeyDown={leavesOnEscape(leave)} onSubmit={(event) => { event.preventDefault(); submit(); }}>
-      <SchemaField name={form.wrap === "respond" ? "What to do instead" : "Your answer"} schema={form.schema} value={value} change={write} top />
+      <SchemaField name={way.asks} schema={form.schema} value={value} change={write} top />
       {wrong && (
         <p className="wrong" role="alert">
           {wrong}
@@ -174,7 +169,7 @@ function AnswerForm({ form, place, closes, leave, send, wrong, setWrong }: FormP
           </button>
         )}
         <button type="submit" className="button filled">
-          {form.key === "edit" ? "Approve as edited" : form.key === "respond" ? "Send response" : "Answer"}
+          {way.send}
         </button>
       </div>
     </form>

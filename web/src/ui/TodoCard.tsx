@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { attempt } from "../actions";
 import { ENDED, type RunSheet, type ThreadSheet, type TodoOffer } from "../model/types";
-import { parkedName } from "../model/talk";
+import { nameIn } from "../model/talk";
 import { count, isCurrent, oneLine } from "../model/words";
 import { api } from "../net/api";
 import { followFront, useApp } from "../store";
@@ -64,7 +64,7 @@ function One({ todo, thread }: { todo: TodoOffer; thread: ThreadSheet }) {
         <Icon name={todo.kind === "parked" ? "pause" : "later"} size={16} />
       </span>
       <span>
-        <bdi>{parkedName(todo.text)}</bdi>
+        <bdi>{nameIn(thread, todo)}</bdi>
         {todo.kind === "parked" && <span className="todo-note" title={todo.note}>Parked. {oneLine(todo.note)}</span>}
       </span>
       {fresh ? <em>new</em> : <span />}
@@ -73,8 +73,8 @@ function One({ todo, thread }: { todo: TodoOffer; thread: ThreadSheet }) {
           Do it now<span className="hidden-words">, {todo.text}: {todo.now}</span>
         </Steer>
         {earlier && (
-          <Steer className="link" title={`Before ${parkedName(earlier.text)}`} onClick={sooner}>
-            Sooner<span className="hidden-words">, {todo.text}: before {parkedName(earlier.text)}</span>
+          <Steer className="link" title={`Before ${nameIn(thread, earlier)}`} onClick={sooner}>
+            Sooner<span className="hidden-words">, {todo.text}: before {nameIn(thread, earlier)}</span>
           </Steer>
         )}
         <Steer className="link" title={todo.remove} onClick={remove}>

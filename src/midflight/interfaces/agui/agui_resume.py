@@ -32,6 +32,7 @@ from midflight.interfaces.agui.agui_approvals import (
 from midflight.interfaces.agui.agui_events import KEY
 from midflight.interfaces.agui.agui_input import Misread, Resume
 from midflight.interfaces.agui.agui_state import HUMAN, PAUSED, Asked, Open, open_interrupts
+from midflight.interfaces.http.responses import questions_of
 from midflight.journal import events as e
 from midflight.journal.phases import Phase, Role
 from midflight.journal.record import Actor, taken_under
@@ -83,16 +84,6 @@ class Answer(Struct, frozen=True):
     def payload(self) -> Any:
         """The payload of the answer; None where the client sent none."""
         return None if self.entry.payload is UNSET else self.entry.payload
-
-
-async def questions_of(control: Control, state: RunState) -> dict[int, e.QuestionOpened]:
-    """Read the open questions of a run, by their positions."""
-    found = {}
-    for position in state.questions:
-        asked = await question_at(control.store, state.journal, position)
-        assert asked is not None, f"{state.journal} has an open question at {position}"
-        found[position] = asked
-    return found
 
 
 async def understand(
@@ -160,7 +151,7 @@ async def _understood(control: Control, thread: str, entry: Resume, now: float) 
         return unknown
     if state.thread != thread:
         return unknown
-    asked = await questions_of(control, state)
+    asked = await questions_of(control.store, state)
     about = open_interrupts(state, asked).get(entry.interrupt_id)
     if about is None:
         return Answer(entry, state, refusal=_why_closed(state, int(named["at"]), named["hold"]))

@@ -30,6 +30,7 @@ from midflight.journal.requests import ASKED, HANDED_OVER
 from midflight.journal.state import RunState, about_step, seconds_in_motion
 from midflight.journal.status import receipt
 from midflight.journal.threads.thread import ThreadState
+from midflight.view.control_bar import PHASE_WORDS
 
 MESSAGES_BYTES_MAX: Final = 1024 * 1024  # of the messages in a snapshot; a larger one goes alone
 FRAME: Final = 100  # bytes of a message beside its words
@@ -145,7 +146,7 @@ def _holds(state: RunState) -> list[Open]:
     run, found, offers = state.journal, [], preview(state)
     if Cause.USER in state.holds:
         since = int(state.held_at * 1000)
-        words = f"Paused. {offers['resume'].consequence}."
+        words = f"{PHASE_WORDS[Phase.PAUSED]}. {offers['resume'].consequence}."
         found.append(_hold(run, PAUSED, f"paused:{since}", words, WHAT_NOW))
     asks = any(question.kind == HANDED_OVER for question in state.questions.values())
     if Cause.HUMAN in state.holds and not asks:
@@ -299,7 +300,7 @@ def cancelled_words(state: RunState) -> str:
     """Return what a person reads of a cancelled run: who has cancelled it, and what is left."""
     by = f" by {state.ended_by.by}" if state.ended_by else ""
     lines = [f"- {line.text}" for line in receipt(state).lines]
-    return "\n".join([f"Cancelled{by}.", *lines])
+    return "\n".join([f"{PHASE_WORDS[Phase.CANCELLED]}{by}.", *lines])
 
 
 def said_again(event: RunFinishedEvent, misfits: Mapping[str, str]) -> RunFinishedEvent:

@@ -113,7 +113,14 @@ def _write(folder: Path, name: str, body: bytes) -> None:
 
 RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means
 
-NOTHING: Final = "nothing was ever started here: write what is to be done."
+NOTHING: Final = (
+    "nothing was ever started here, so there is nothing to steer and nothing was changed: write "
+    "what is to be done, and a run begins."
+)
+NOT_KNOWN: Final = (
+    "This button was made by another version of Midflight and means nothing to this one. Nothing "
+    "was changed: use the buttons of a newer message."
+)
 
 
 class Finder:
@@ -170,7 +177,9 @@ class Finder:
             found = ""
         if not found:
             raise InvalidRequest(
-                "this button belongs to a run that is not known here any more. Nothing was changed."
+                "the run of this button is not in this chat's thread, or is too old to be found. "
+                "Nothing was changed: use the buttons of a newer message, or a command such as "
+                "/status."
             )
         return found
 
@@ -179,6 +188,7 @@ class Finder:
         asked = await question_at(self._control.store, run, position)
         if asked is None:
             raise InvalidRequest(
-                "the question of this button cannot be found. Nothing was changed."
+                "the question of this button is not in the journal of its run. Nothing was "
+                "answered: use the buttons of a newer message."
             )
         return asked

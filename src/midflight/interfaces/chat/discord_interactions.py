@@ -109,7 +109,10 @@ class Presses:
     ) -> None:
         action = Action.read(code)
         assert action is not None  # or its verb would not ask for a form
-        found: Form | Post = Post("I am slow at this moment. Nothing was changed: press it again.")
+        found: Form | Post = Post(
+            f"The form could not be made within {FORM_S:g} seconds. Nothing was changed: press "
+            "again."
+        )
         with anyio.move_on_after(FORM_S):
             found = await self._client.board.form(chat, action, who)
         if isinstance(found, Form):

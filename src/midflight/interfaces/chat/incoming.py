@@ -1,9 +1,9 @@
-"""Messages that people write in a chat: stored in its thread, and answered together."""
+"""Messages of a chat: stored in its thread, answered together; and commands, bound to its run."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from midflight.control.messages import REDIRECTED
 from midflight.conversation import TEXT_MAX, is_storable
 from midflight.errors import InvalidRequest, MidflightError, Refused
 from midflight.interfaces.chat.allow_list import door, shown
-from midflight.interfaces.chat.channel import Heard, Post
+from midflight.interfaces.chat.channel import Action, Heard, Post, mark
 from midflight.interfaces.chat.chat_memory import Finder, Memory
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor
@@ -217,7 +217,7 @@ def unstorable(text: str) -> str:
     if len(text) > TEXT_MAX:
         return f"That is {len(text):,} characters, and a message takes {TEXT_MAX:,}."
     if not is_storable(text):
-        return "That holds characters that cannot be stored."
+        return "That holds a character that cannot be stored: NUL, or half of a surrogate pair."
     return ""
 
 
@@ -235,3 +235,33 @@ def _is_turning(accepted: Ack) -> bool:
     """Return whether a redirect takes effect now: nothing is in flight, and nothing holds it."""
     held = accepted.phase in {Phase.PAUSING, Phase.PAUSED}
     return accepted.did == REDIRECTED and not accepted.in_flight and not held
+
+
+# ── commands ─────────────────────────────────────────────────────────────────────────────────────
+
+STEERING: Final = frozenset({"pause", "resume", "redirect", "cancel"})
+
+
+def parts(code: str) -> tuple[str, str]:
+    """Return the name of a command and the text behind it; an empty name if it is no command."""
+    name, _, text = code[1:].partition(" ")
+    return (name, text) if code.startswith("/") else ("", "")
+
+
+def steers(code: str) -> bool:
+    """Return whether this is a command for the run in front, whichever run that is."""
+    return parts(code)[0] in STEERING
+
+
+async def meant(
+    find: Finder, memory: Memory, code: str, fields: Mapping[str, str] | None
+) -> tuple[str, dict[str, str]]:
+    """Return a press as it is carried out: a command is bound to the run in front now."""
+    name, text = parts(code)
+    if name not in STEERING:
+        return code, dict(fields or {})
+    try:
+        run = mark(await find.front(memory))
+    except InvalidRequest:
+        run = ""  # and not one that comes later
+    return Action(name, run).code, {"text": text} if name == "redirect" else {}

@@ -1,26 +1,27 @@
-"""The status, the questions, the end and the words of a run as posts, by pure functions."""
+"""The status, the questions and the end of a run as posts, by pure functions.
+
+The words are those of ``view``; a question's facts are shown so that nothing in them steers a chat.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from midflight.control.todos import TodoOffer
-from midflight.control.transcript import Line
+from midflight.errors import InvalidRequest
 from midflight.interfaces.chat.allow_list import shown
-from midflight.interfaces.chat.channel import Action, Button, Menu, Post, mark
-from midflight.interfaces.chat.chat_questions import Way, escaped, in_block, ways
+from midflight.interfaces.chat.channel import Action, Button, Field, Menu, Post, mark
 from midflight.journal.phases import ENDS, Phase
-from midflight.journal.preview import Offer
-from midflight.journal.requests import HANDED_OVER
-from midflight.journal.status import Receipt, word_diff
+from midflight.journal.status import Receipt
 from midflight.view.amounts import clock, elapsed, is_near, nearest, spending
-from midflight.view.control_bar import PHASE_WORDS, UNDRIVEN
-from midflight.view.data import Asked, RunSheet
+from midflight.view.data import Asked, RunSheet, Slot, Way
 from midflight.view.exact_text import short
+from midflight.view.question_form import alternatives, written
 
 SYMBOLS: Final = {
     Phase.QUEUED: "◌",
@@ -34,8 +35,10 @@ SYMBOLS: Final = {
     Phase.FAILED: "✖",
     Phase.KILLED: "⛔",
 }
-UNDRIVEN_SIGN: Final = "∅"
+LOOKS: Final = {"undriven": "∅", "human": "⏸"} | {str(p): sign for p, sign in SYMBOLS.items()}
+"""The looks of a bar -> the sign before its word."""
 LABEL_MAX: Final = 80
+BRIEF_MAX: Final = 80
 FACTS_FILE: Final = "what-is-asked.txt"
 BUTTONS_IN_A_ROW: Final = 4  # more choices than this are a menu
 TODOS_SHOWN: Final = 5
@@ -55,45 +58,28 @@ class Standing(Struct, frozen=True):
 def status(standing: Standing, todos: Sequence[TodoOffer]) -> Post:
     """Return the live status message: phase, time, steps, spending, todos and controls."""
     sheet = standing.sheet
-    sign = SYMBOLS[sheet.phase] if sheet.undriven_since is None else UNDRIVEN_SIGN
-    parts = [f"{sign} **{_head(sheet)}** {_what(sheet)}".rstrip(), meters(standing)]
+    parts = [_head(sheet), meters(standing)]
     parts += [_todo_list(todos)] if todos else []
-    parts += [f"-# {note}" for note in _consequences(sheet)]
-    return Post("\n".join(parts), buttons=controls(sheet))
+    slots = sheet.bar.slots if sheet.phase not in ENDS else ()
+    parts += [f"-# {_said(slot)}" for slot in slots if len(_said(slot)) > LABEL_MAX]
+    return Post("\n".join(parts), buttons=tuple(_control(sheet, slot) for slot in slots))
 
 
 def _head(sheet: RunSheet) -> str:
-    if sheet.undriven_since is not None:
-        return UNDRIVEN
-    parked = sheet.phase is Phase.PAUSED and "parked" in sheet.holds
-    at_cap = sheet.phase is Phase.PAUSED and "cap" in sheet.holds
-    return "Parked" if parked else "Paused at the cap" if at_cap else PHASE_WORDS[sheet.phase]
-
-
-def _what(sheet: RunSheet) -> str:
-    if sheet.undriven_since is not None:
-        if sheet.phase in ENDS:
-            return f"{short(sheet.brief, 80)} — what is to be undone waits for its process"
-        was = f"was {PHASE_WORDS[sheet.phase].lower()}"
-        return f"{short(sheet.brief, 80)} — it {was}; it goes on when its process is back"
-    match sheet.phase:
-        case Phase.RUNNING | Phase.PAUSING:
-            doing = ", ".join(dict.fromkeys(each.name for each in sheet.in_flight))
-            return f"{short(sheet.brief, 80)}" + (f" — {doing}" if doing else "")
-        case Phase.FAILED:
-            return short(sheet.error or sheet.failed_step)
-        case Phase.CANCELLED | Phase.KILLED:
-            return f"{short(sheet.brief, 80)}" + (
-                f" (by {shown(sheet.ended_by)})" * bool(sheet.ended_by)
-            )
-        case _:
-            return short(sheet.brief, 80)
+    """Return the sign and the word of the state, the brief, and a few words about the state."""
+    bar = sheet.bar
+    head = f"{LOOKS[bar.looks]} **{bar.word}** {short(sheet.brief, BRIEF_MAX)}".rstrip()
+    if sheet.phase in {Phase.CANCELLED, Phase.KILLED} and sheet.ended_by:
+        head += f" (by {shown(sheet.ended_by)})"
+    told = sheet.phase in {Phase.DONE, Phase.CANCELLED, Phase.KILLED}  # by the thread or receipt
+    about = bar.detail if sheet.undriven_since is not None or not told else ""
+    return f"{head} — {short(about)}" if about else head
 
 
 def meters(standing: Standing) -> str:
     """Return the line of figures: time, step, spending, the nearest cap."""
     sheet, now = standing.sheet, standing.now
-    place = standing.place if sheet.phase not in ENDED else _steps(sheet.done)
+    place = standing.place if sheet.phase not in ENDS else _steps(sheet.done)
     warned = spending(sheet, now) + " ⚠" * is_near(nearest(sheet, now))
     return f"`{'  '.join(filter(None, [clock(elapsed(sheet, now)), place, warned]))}`"
 
@@ -110,31 +96,20 @@ def _todo_list(todos: Sequence[TodoOffer]) -> str:
     return "\n".join(["**To do**", *lines, *([f"and {more} more"] if more > 0 else [])])
 
 
-ENDED: Final = frozenset({Phase.DONE, Phase.FAILED, Phase.CANCELLED, Phase.KILLED})
+PRESSED_AS: Final = {"answer": "review", "raise limits": "caps", "hand back": "hand_back"}
+"""The verb of a slot -> the press that stands for it in a chat, where they differ."""
 
 
-def _slots(sheet: RunSheet) -> tuple[str, ...]:
-    first = "resume" if sheet.phase in {Phase.PAUSING, Phase.PAUSED} else "pause"
-    return () if sheet.phase in ENDED else (first, "redirect", "cancel")
+def _control(sheet: RunSheet, slot: Slot) -> Button:
+    now = "now" if slot.verb == "cancel" and sheet.phase is Phase.CANCELLING else ""
+    verb = PRESSED_AS.get(slot.verb, slot.verb)
+    style = {"cancel": "bad", "resume": "good"}.get(slot.verb, "plain")
+    action = Action(verb, mark(sheet.run), sheet.position, now)
+    return Button(label(_said(slot)), action, style, slot.enabled)
 
 
-def controls(sheet: RunSheet) -> tuple[Button, ...]:
-    """Return Pause or Resume, Redirect and Cancel, in this order, each with its consequence."""
-    return tuple(_control(sheet, sheet.preview[verb]) for verb in _slots(sheet))
-
-
-def _control(sheet: RunSheet, offer: Offer) -> Button:
-    now = "now" if offer.verb == "cancel" and sheet.phase is Phase.CANCELLING else ""
-    action = Action(offer.verb, mark(sheet.run), sheet.position, now)
-    style = {"cancel": "bad", "resume": "good"}.get(offer.verb, "plain")
-    return Button(label(f"{offer.label} · {offer.consequence}"), action, style, offer.enabled)
-
-
-def _consequences(sheet: RunSheet) -> list[str]:
-    """Return the consequences that are too long for their buttons; they stand above them."""
-    offers = [sheet.preview[verb] for verb in _slots(sheet)]
-    said = [f"{offer.label} · {offer.consequence}" for offer in offers]
-    return [text for text in said if len(text) > LABEL_MAX]
+def _said(slot: Slot) -> str:
+    return f"{slot.label} · {slot.consequence}"
 
 
 def label(text: str) -> str:
@@ -145,53 +120,162 @@ def label(text: str) -> str:
 # ── questions ────────────────────────────────────────────────────────────────────────────────────
 
 
+INSTEAD: Final = {"raise limits": ("Raise cap", "caps"), "hand back": ("Hand back", "hand_back")}
+"""Verbs that settle a question which takes no answer -> label and press."""
+
+
 def card(run: str, asked: Asked, key: str = "") -> Post:
     """Return a question with its facts, and its answers as buttons or as a menu."""
-    schema = msgspec.json.decode(asked.schema)
-    facts, file = in_block(schema)
+    facts, file = in_block(asked.facts)
     until = f"-# expires <t:{int(asked.expires_at)}:R>" if asked.expires_at else ""
     named = f"-# for {', '.join(map(shown, asked.answerers))}" if asked.answerers else ""
     beside = f"-# It is about what {FACTS_FILE} holds: read that before you answer." * bool(file)
     asks = f"❓ **{escaped(asked.message)}**"
     text = "\n".join(filter(None, [asks, facts, beside, until, named]))
-    files = ((FACTS_FILE, file),) if file else ()
-    instead = {"cap": ("Raise cap", "caps"), HANDED_OVER: ("Hand back", "hand_back")}
-    if asked.kind in instead:
-        words, verb = instead[asked.kind]
+    post = Post(text, key, texts=((FACTS_FILE, file),) if file else ())
+    if asked.verb in INSTEAD:
+        words, verb = INSTEAD[asked.verb]
         button = Button(words, Action(verb, mark(run), asked.question), "good")
-        return Post(text, key, buttons=(button,), texts=files)
-    return _answers(Post(text, key, texts=files), run, asked, schema)
+        return msgspec.structs.replace(post, buttons=(button,))
+    return _answers(post, run, asked)
 
 
-def _answers(post: Post, run: str, asked: Asked, schema: object) -> Post:
-    open_ways = list(enumerate(ways(schema)))
-    direct = [(n, way) for n, way in open_ways if not way.needs_form]
+def _answers(post: Post, run: str, asked: Asked) -> Post:
+    offered = list(enumerate(asked.ways))
+    picked = [(number, way) for number, way in offered if not way.form]
     menu = None
-    if len(open_ways) > BUTTONS_IN_A_ROW and len(direct) > 1:
-        options = tuple((way.label, str(n)) for n, way in direct)
+    if len(offered) > BUTTONS_IN_A_ROW and len(picked) > 1:
+        options = tuple((words_of(way), str(number)) for number, way in picked)
         menu = Menu("Choose", Action("answer", mark(run), asked.question), options)
-        open_ways = [(n, way) for n, way in open_ways if way.needs_form]
+        offered = [(number, way) for number, way in offered if way.form]
     buttons = []
-    for number, way in open_ways:
-        verb = "fill" if way.needs_form else "answer"
+    for number, way in offered:
+        verb = "fill" if way.form else "answer"
         action = Action(verb, mark(run), asked.question, str(number))
-        buttons.append(Button(label(way.label), action, _tone(way.value)))
-    text = "\n".join([post.text, *_in_full(ways(schema))])
+        buttons.append(Button(label(words_of(way)), action, way.tone or "plain"))
+    text = "\n".join([post.text, *_in_full(asked.ways)])
     return msgspec.structs.replace(post, text=text, buttons=tuple(buttons), menu=menu)
+
+
+def words_of(way: Way) -> str:
+    """Return what a button says about a way to answer: its name, and its consequence if any."""
+    return " · ".join(filter(None, [way.label, way.consequence]))
 
 
 def _in_full(offered: Iterable[Way]) -> list[str]:
     """Return the answers that a button would cut; they stand above it, whole."""
-    return [f"- {escaped(way.label)}" for way in offered if len(way.label) > LABEL_MAX]
-
-
-def _tone(value: object) -> str:
-    return {"approve": "good", "reject": "bad", "cancel": "bad"}.get(str(value), "plain")
+    return [f"- {escaped(words_of(way))}" for way in offered if len(words_of(way)) > LABEL_MAX]
 
 
 def settled(asked: Asked, how: str) -> Post:
     """Return the card of a question that is not open any more."""
     return Post(f"❓ {escaped(asked.message)}\n**{how}**")
+
+
+# ── its facts ────────────────────────────────────────────────────────────────────────────────────
+
+BLOCK_MAX: Final = 1_500  # characters, so that the question fits into one message with it
+FENCE: Final = "```"
+MARK_UP: Final = re.compile(r"[\\*_~`|\[\]<]|@(?=everyone|here)")
+LINE_MARK: Final = re.compile(r"^(\s*)([>#-])", re.MULTILINE)
+
+
+def in_block(found: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Return the facts of a question: as a block of a message, or as the text of a file.
+
+    In a block nothing steers the chat: no mark-up, no link, no mention. Text that holds the mark
+    which would end the block, or is too long for a message, goes as a file. A line that begins a
+    fact stands at the margin, and the further lines of its value do not.
+    """
+    lines = [f"{name}: {value}" if name else value for name, value in found]
+    facts = "\n".join(line.replace("\n", "\n  ") for line in lines)
+    if not facts:
+        return "", ""
+    if "``" in facts or facts.endswith("`") or len(facts) > BLOCK_MAX:
+        return "", facts
+    return f"{FENCE}\n{facts}\n{FENCE}", ""
+
+
+def escaped(text: str) -> str:
+    """Return text of others for the words of a message: none of it is mark-up or a mention."""
+    return LINE_MARK.sub(r"\1\\\2", MARK_UP.sub(r"\\\g<0>", text))
+
+
+# ── forms for answers ────────────────────────────────────────────────────────────────────────────
+
+FIELDS_MAX: Final = 5  # the forms of chats take no more
+WHOLE: Final = "answer"  # the one field of a form that takes the answer as it is
+PLAIN: Final = frozenset({"string", "integer", "number", "boolean"})
+YES_NO: Final = {"yes": True, "no": False}
+
+
+def fields_of(schema: Any, way: Way) -> tuple[Field, ...]:
+    """Return the fields of the form that a way to answer needs."""
+    inner = _inner(schema, way)
+    match inner:
+        case {"type": "object", "properties": dict(parts)} if way.form == WHOLE and _fits(parts):
+            required = inner.get("required", [])
+            return tuple(_field(name, part, name in required) for name, part in parts.items())
+    details = schema.get("x-details") if isinstance(schema, dict) else None
+    value = written(details) if way.form == "edit" and details is not None else ""
+    hint = "" if _takes_text(inner) else "as JSON"
+    return (Field(WHOLE, way.asks, value=value, hint=hint, long=True),)
+
+
+def payload_of(schema: Any, way: Way, given: Mapping[str, str]) -> Any:
+    """Return the answer; raise ``InvalidRequest`` for a value that its field does not take."""
+    if not way.form:
+        return way.value
+    inner, fields = _inner(schema, way), fields_of(schema, way)
+    if fields[0].name == WHOLE:
+        value = _parsed(fields[0].label, given.get(WHOLE, ""), inner)
+        return value if way.form == WHOLE else {way.form: value}
+    parts = inner.get("properties", {})
+    return {
+        field.name: _parsed(field.label, given.get(field.name, ""), parts.get(field.name))
+        for field in fields
+        if field.required or given.get(field.name, "").strip()
+    }
+
+
+def _inner(schema: Any, way: Way) -> Any:
+    """Return the schema of what is typed into a form."""
+    part = alternatives(schema)[way.part]
+    return part if way.form == WHOLE else part["properties"][way.form]
+
+
+def _fits(parts: Mapping[str, Any]) -> bool:
+    plain = all("enum" in part or part.get("type") in PLAIN for part in parts.values())
+    return 0 < len(parts) <= FIELDS_MAX and plain and WHOLE not in parts
+
+
+def _field(name: str, part: Mapping[str, Any], required: bool) -> Field:
+    options = tuple(str(value) for value in part.get("enum", ()))
+    if part.get("type") == "boolean":
+        options = tuple(YES_NO)
+    value = written(part["default"]) if "default" in part else ""
+    title, hint = str(part.get("title") or name), str(part.get("description", ""))
+    return Field(name, title, value=value, hint=hint, required=required, options=options)
+
+
+def _takes_text(schema: Any) -> bool:
+    return not isinstance(schema, dict) or schema.get("type") == "string" or schema == {}
+
+
+def _parsed(name: str, text: str, schema: Any) -> Any:
+    if isinstance(schema, dict) and "enum" in schema:
+        return next((value for value in schema["enum"] if str(value) == text), text)
+    if isinstance(schema, dict) and schema.get("type") == "boolean":
+        return YES_NO.get(text.strip().casefold(), text)
+    if _takes_text(schema):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidRequest(
+            f"{name}: {text[:80]!r} is not valid JSON, which this field takes: {error}. Nothing "
+            "was answered; the question is still open."
+        ) from None
 
 
 # ── ends ─────────────────────────────────────────────────────────────────────────────────────────
@@ -201,143 +285,9 @@ def ended(sheet: RunSheet, key: str) -> Post | None:
     """Return how a run ended, and its receipt; None if it is done, which needs no post."""
     if sheet.phase is Phase.DONE:
         return None
-    head = f"{SYMBOLS[sheet.phase]} **{PHASE_WORDS[sheet.phase]}** {_what(sheet)}".rstrip()
-    return Post("\n".join([head, *receipt(sheet.receipt)]), key)
+    return Post("\n".join([_head(sheet), *receipt(sheet.receipt)]), key)
 
 
 def receipt(found: Receipt) -> list[str]:
     """Return the lines of a receipt, one for each effect."""
     return [f"- {line.text}" for line in found.lines] or ["-# It had changed nothing."]
-
-
-LINE_MAX: Final = 160
-
-
-class Scene(Struct, frozen=True):
-    """One line of a thread, with all that its post needs: the chat, and what the line refers to."""
-
-    line: Line
-    key: str
-    here: bool = False  # written in this very chat
-    via: str = ""
-    text: str = ""  # of the message or todo that it is about
-    parked: bool = False  # whether that todo is a run
-    place: str = ""
-    answers: str = ""
-    files: tuple[str, ...] = ()
-    not_shown: tuple[str, ...] = ()  # files that are too large or too many
-    cancel: Offer | None = None
-
-
-def told(scene: Scene) -> Post | None:
-    """Return one line of a thread as a post; None where this chat need not be told."""
-    tell = _TOLD.get(scene.line.kind)
-    return tell(scene) if tell else None
-
-
-def _message(scene: Scene) -> Post | None:
-    line = scene.line
-    if scene.here:
-        return None
-    return Post(f"**{shown(line.by)}** ({scene.via}): {line.text}", scene.key)
-
-
-def _said(scene: Scene) -> Post:
-    return Post(scene.line.text, scene.key)
-
-
-def _aside(scene: Scene) -> Post:
-    return Post(f"**Aside:** {scene.line.text}", scene.key)
-
-
-def _report(scene: Scene) -> Post:
-    return Post(f"**Background work reports:** {scene.line.text}", scene.key)
-
-
-def _partial(scene: Scene) -> Post:
-    """Show the first paragraph of saved work; the whole of it and the run's files go beside it."""
-    head, _, rest = scene.line.text.partition("\n\n")
-    texts = (("partial-work.md", scene.line.text),) if rest else ()
-    others = short(", ".join(scene.not_shown), 200)
-    note = f"\n-# Not shown here, but kept in the run's folder: {others}" if others else ""
-    return Post(head + note, scene.key, files=scene.files, texts=texts)
-
-
-def _cancel_asked(scene: Scene) -> Post:
-    """Offer Resume and Cancel after a panic word has paused the run; Cancel says what it does.
-
-    Its presses name no position: the pause itself may not have been told here yet.
-    """
-    offer = scene.cancel
-    if offer is None or not offer.enabled:
-        return Post(scene.line.text, scene.key)
-    run = mark(scene.line.run)
-    cancel = Button(label(f"{offer.label} · {offer.consequence}"), Action("cancel", run), "bad")
-    resume = Button("Resume · Continues with context kept", Action("resume", run), "good")
-    return Post(scene.line.text, scene.key, buttons=(resume, cancel))
-
-
-def _choice(scene: Scene) -> Post | None:
-    """Say what was chosen for a message, in one line, with a button for another choice."""
-    line = scene.line
-    about = f"“{short(scene.text, 60)}”"
-    words = {
-        "incorporate": (f"**Incorporated** into {scene.place}: {about}", "Undo", "undo"),
-        "switch": (f"**Switched** to this now: {about}", "Go back", "back"),
-        "defer": (f"**Deferred** to later: {about}", "Do it now", "switch"),
-    }
-    if line.choice not in words:
-        return None
-    text, way_back, choice = words[line.choice]
-    why = f" — {line.why}" if line.why else ""
-    which = label(f"{way_back} “{short(scene.text, 40)}”")  # it may stand beside others
-    button = Button(which, Action("overrule", "", line.message, choice))
-    return Post(f"↳ {text}{why}", scene.key, buttons=(button,), answers=scene.answers)
-
-
-def _overruled(scene: Scene) -> Post:
-    wanted = {"back": "go back", "undo": "leave it out", "switch": "do it now"}
-    choice = wanted.get(scene.line.choice, scene.line.choice)
-    return Post(
-        f"↳ **{shown(scene.line.by)}** wants: {choice}: “{short(scene.text, 60)}”", scene.key
-    )
-
-
-def _parked(scene: Scene) -> Post:
-    return Post(f"⏸ **Parked**, comes back by itself: {short(scene.line.text)}", scene.key)
-
-
-def _taken(scene: Scene) -> Post:
-    head = "Back to" if scene.parked else "Now, from the list"
-    return Post(f"▶ **{head}:** {short(scene.text)}", scene.key)
-
-
-def _gone(scene: Scene) -> Post:
-    return Post(f"**Off the list:** {short(scene.text)}", scene.key)
-
-
-_TOLD: Final[dict[str, Callable[[Scene], Post | None]]] = {
-    "message": _message,
-    "question aside": _message,
-    "said: text": _said,
-    "said: triage": _said,
-    "said: aside": _aside,
-    "said: report": _report,
-    "said: partial": _partial,
-    "said: cancel?": _cancel_asked,
-    "choice": _choice,
-    "overruled": _overruled,
-    "todo: parked": _parked,
-    "todo taken": _taken,
-    "todo removed": _gone,
-    "todo dropped": _gone,
-}
-
-
-def redirected(before: str, now: str) -> str:
-    """Return the change that a redirect made, in one line: words struck out and words in bold."""
-    marks = {"same": "", "removed": "~~", "added": "**"}
-    words = " ".join(f"{marks[p.kind]}{p.text}{marks[p.kind]}" for p in word_diff(before, now))
-    if len(words) > LINE_MAX:  # many small marks say less than both in short
-        words = f"from “{short(before, 60)}” to “{short(now, 60)}”"
-    return f"↳ **Redirected:** {words}"

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from midflight.control import Control
-from midflight.interfaces.chat import run_posts
+from midflight.control.transcript import Line
 from midflight.interfaces.chat.allow_list import shown
-from midflight.interfaces.chat.channel import FILE_BYTES_MAX, Post
+from midflight.interfaces.chat.channel import FILE_BYTES_MAX, Action, Button, Post, mark
 from midflight.interfaces.chat.chat_memory import Memory
 from midflight.interfaces.chat.incoming import message_id
+from midflight.interfaces.chat.run_posts import ended, label
 from midflight.journal import events as e
 from midflight.journal.phases import LIVE
+from midflight.journal.preview import Offer
 from midflight.journal.record import Recorded
-from midflight.journal.status import place
+from midflight.journal.status import place, word_diff
 from midflight.journal.threads import thread as t
 from midflight.stores.protocol import LiveWatch, Query
 from midflight.view import RunBook, ThreadBook
+from midflight.view.data import Asked
 from midflight.view.exact_text import short
+from midflight.view.question_form import read_back
 from midflight.view.run_book import asked as asked_of
 
 FILES_MAX: Final = 9  # beside the partial work itself
@@ -62,7 +66,7 @@ class Follower:
     ) -> None:
         self.thread = ThreadBook(memory.thread)
         self.runs: dict[str, RunBook] = {}
-        self.questions: dict[str, tuple[Any, str]] = {}  # what was asked, and how it was settled
+        self.questions: dict[str, tuple[Asked, str]] = {}  # what was asked, and how it was settled
         self.items: list[Item] = []
         self.fronted = 0  # the position at which the run in front came there
         self._control, self._memory, self._here = control, memory, here
@@ -129,7 +133,7 @@ class Follower:
         book = self.runs.get(line.run)
         who = getattr(record.event, "who", None)
         files, others = self._files(line.run) if line.kind == "said: partial" else ((), ())
-        scene = run_posts.Scene(
+        scene = Scene(
             line,
             f"{record.journal}/{record.position}",
             here=about is not None and about.here,
@@ -142,7 +146,7 @@ class Follower:
             not_shown=others,
             cancel=book.sheet().preview["cancel"] if book is not None else None,
         )
-        return run_posts.told(scene)
+        return told(scene)
 
     def _take_step(self, record: Recorded) -> Iterable[Post | None]:
         event, key = record.event, f"{record.journal}/{record.position}"
@@ -156,16 +160,15 @@ class Follower:
                 asked = asked_of(record.position, event)
                 self.questions[f"{record.journal}/{record.position}"] = (asked, "")
             case e.QuestionAnswered():
-                words = "declined" if event.declined else _words(event.payload)
-                self._settle(record.journal, event.question, f"{shown(event.who.by)}: {words}")
+                self._settle(record.journal, event.question, self._answer(record.journal, event))
             case e.QuestionClosed():
                 self._settle(record.journal, event.question, f"Closed: {event.why}")
             case e.NoticeGiven():
                 yield Post(f"⚠ {event.text}", key)
             case e.RedirectDelivered():
-                yield Post(run_posts.redirected(before, event.brief), key)
+                yield Post(redirected(before, event.brief), key)
             case e.RunFinished() | e.Killed() if not book.state.aside_of:
-                yield run_posts.ended(book.sheet(), key)
+                yield ended(book.sheet(), key)
             case _:
                 pass
 
@@ -180,6 +183,12 @@ class Follower:
         if card in self.questions:
             self.questions[card] = (self.questions[card][0], how)
 
+    def _answer(self, run: str, event: e.QuestionAnswered) -> str:
+        known = self.questions.get(f"{run}/{event.question}")
+        schema = msgspec.json.decode(known[0].schema) if known is not None else None
+        given = short(read_back(schema, msgspec.json.decode(event.payload)))
+        return f"{shown(event.who.by)}: {'declined' if event.declined else given}"
+
     def _files(self, run: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the paths of files in a run's folder that chats take, and names of the others."""
         folder = self._workdir / run if self._workdir is not None and run else None
@@ -191,6 +200,136 @@ class Follower:
         return tuple(map(str, small)), others
 
 
-def _words(payload: msgspec.Raw) -> str:
-    value = msgspec.json.decode(payload)
-    return short(value if isinstance(value, str) else bytes(payload).decode())
+# ── the lines of a thread ────────────────────────────────────────────────────────────────────────
+
+LINE_MAX: Final = 160
+
+
+class Scene(Struct, frozen=True):
+    """One line of a thread, with all that its post needs: the chat, and what the line refers to."""
+
+    line: Line
+    key: str
+    here: bool = False  # written in this very chat
+    via: str = ""
+    text: str = ""  # of the message or todo that it is about
+    parked: bool = False  # whether that todo is a run
+    place: str = ""
+    answers: str = ""
+    files: tuple[str, ...] = ()
+    not_shown: tuple[str, ...] = ()  # files that are too large or too many
+    cancel: Offer | None = None
+
+
+def told(scene: Scene) -> Post | None:
+    """Return one line of a thread as a post; None where this chat need not be told."""
+    tell = _TOLD.get(scene.line.kind)
+    return tell(scene) if tell else None
+
+
+def _message(scene: Scene) -> Post | None:
+    line = scene.line
+    if scene.here:
+        return None
+    return Post(f"**{shown(line.by)}** ({scene.via}): {line.text}", scene.key)
+
+
+def _said(scene: Scene) -> Post:
+    return Post(scene.line.text, scene.key)
+
+
+def _aside(scene: Scene) -> Post:
+    return Post(f"**Aside:** {scene.line.text}", scene.key)
+
+
+def _report(scene: Scene) -> Post:
+    return Post(f"**Background work reports:** {scene.line.text}", scene.key)
+
+
+def _partial(scene: Scene) -> Post:
+    """Show the first paragraph of saved work; the whole of it and the run's files go beside it."""
+    head, _, rest = scene.line.text.partition("\n\n")
+    texts = (("partial-work.md", scene.line.text),) if rest else ()
+    others = short(", ".join(scene.not_shown), 200)
+    note = f"\n-# Not shown here, but kept in the run's folder: {others}" if others else ""
+    return Post(head + note, scene.key, files=scene.files, texts=texts)
+
+
+def _cancel_asked(scene: Scene) -> Post:
+    """Offer Resume and Cancel after a panic word has paused the run; Cancel says what it does.
+
+    Its presses name no position: the pause itself may not have been told here yet.
+    """
+    offer = scene.cancel
+    if offer is None or not offer.enabled:
+        return Post(scene.line.text, scene.key)
+    run = mark(scene.line.run)
+    cancel = Button(label(f"{offer.label} · {offer.consequence}"), Action("cancel", run), "bad")
+    resume = Button("Resume · Continues with context kept", Action("resume", run), "good")
+    return Post(scene.line.text, scene.key, buttons=(resume, cancel))
+
+
+def _choice(scene: Scene) -> Post | None:
+    """Say what was chosen for a message, in one line, with a button for another choice."""
+    line = scene.line
+    about = f"“{short(scene.text, 60)}”"
+    words = {
+        "incorporate": (f"**Incorporated** into {scene.place}: {about}", "Undo", "undo"),
+        "switch": (f"**Switched** to this now: {about}", "Go back", "back"),
+        "defer": (f"**Deferred** to later: {about}", "Do it now", "switch"),
+    }
+    if line.choice not in words:
+        return None
+    text, way_back, choice = words[line.choice]
+    why = f" — {line.why}" if line.why else ""
+    which = label(f"{way_back} “{short(scene.text, 40)}”")  # it may stand beside others
+    button = Button(which, Action("overrule", "", line.message, choice))
+    return Post(f"↳ {text}{why}", scene.key, buttons=(button,), answers=scene.answers)
+
+
+def _overruled(scene: Scene) -> Post:
+    wanted = {"back": "go back", "undo": "leave it out", "switch": "do it now"}
+    choice = wanted.get(scene.line.choice, scene.line.choice)
+    return Post(
+        f"↳ **{shown(scene.line.by)}** wants: {choice}: “{short(scene.text, 60)}”", scene.key
+    )
+
+
+def _parked(scene: Scene) -> Post:
+    return Post(f"⏸ **Parked**, comes back by itself: {short(scene.line.text)}", scene.key)
+
+
+def _taken(scene: Scene) -> Post:
+    head = "Back to" if scene.parked else "Now, from the list"
+    return Post(f"▶ **{head}:** {short(scene.text)}", scene.key)
+
+
+def _gone(scene: Scene) -> Post:
+    return Post(f"**Off the list:** {short(scene.text)}", scene.key)
+
+
+_TOLD: Final[dict[str, Callable[[Scene], Post | None]]] = {
+    "message": _message,
+    "question aside": _message,
+    "said: text": _said,
+    "said: triage": _said,
+    "said: aside": _aside,
+    "said: report": _report,
+    "said: partial": _partial,
+    "said: cancel?": _cancel_asked,
+    "choice": _choice,
+    "overruled": _overruled,
+    "todo: parked": _parked,
+    "todo taken": _taken,
+    "todo removed": _gone,
+    "todo dropped": _gone,
+}
+
+
+def redirected(before: str, now: str) -> str:
+    """Return the change that a redirect made, in one line: words struck out and words in bold."""
+    marks = {"same": "", "removed": "~~", "added": "**"}
+    words = " ".join(f"{marks[p.kind]}{p.text}{marks[p.kind]}" for p in word_diff(before, now))
+    if len(words) > LINE_MAX:  # many small marks say less than both in short
+        words = f"from “{short(before, 60)}” to “{short(now, 60)}”"
+    return f"↳ **Redirected:** {words}"

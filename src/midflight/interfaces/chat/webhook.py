@@ -197,11 +197,12 @@ class Webhook:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Take one delivery, and answer it with its result."""
         if scope["type"] != "http" or scope["method"] != "POST":
-            await _answer(send, 405, {"error": "deliveries are POSTs. Nothing was changed."})
+            await _answer(send, 405, {"error": "a delivery has to be a POST. Nothing was changed."})
             return
         body = await _body(receive)
         if body is None:
-            await _answer(send, 413, {"error": f"more than {BODY_BYTES_MAX} bytes; not read."})
+            told = f"a delivery may have {BODY_BYTES_MAX:,} bytes, and this one has more."
+            await _answer(send, 413, {"error": f"{told} It was not read."})
             return
         headers = {
             name.decode("latin-1").lower(): v.decode("latin-1") for name, v in scope["headers"]
@@ -216,7 +217,8 @@ class Webhook:
         try:
             given = msgspec.json.decode(body, type=Delivered)
         except msgspec.MsgspecError as error:
-            await _answer(send, 400, {"error": f"{error}. Nothing was changed."})
+            told = f"the delivery is not as docs/channels.md says: {error}."
+            await _answer(send, 400, {"error": f"{told} Nothing was changed."})
             return
         try:
             taken = await self._take(delivery, given)

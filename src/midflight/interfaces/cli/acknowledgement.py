@@ -12,14 +12,14 @@ from msgspec import Struct
 from midflight.control.ack import Ack
 from midflight.interfaces.cli.arguments import OPTIONS
 from midflight.interfaces.cli.console import print, print_json
-from midflight.interfaces.cli.target import SHOWN, Desk
+from midflight.interfaces.cli.target import Desk
 from midflight.interfaces.terminal.answer_form import wanted
-from midflight.interfaces.terminal.looks import indented
+from midflight.interfaces.terminal.looks import DOUBTFUL, SHOWN, indented
 from midflight.interfaces.terminal.safe_text import folded, more
 from midflight.journal.phases import ENDS
 from midflight.journal.requests import ASIDE, HANDED_OVER
 from midflight.journal.state import RunState
-from midflight.journal.status import Receipt, receipt, status
+from midflight.journal.status import INHERITED, SAVED, Receipt, receipt, status
 from midflight.view import RunSheet, control_bar
 from midflight.view.amounts import CAP, raised, typed
 from midflight.view.data import Asked
@@ -64,7 +64,6 @@ def ways_on(command: Command, sheet: RunSheet) -> list[str]:
 
 
 WAIT_S: Final = 2.5  # a driver looks for work every two seconds
-DOUBTFUL: Final = frozenset({"unknown", "could not be undone"})
 Ready = Callable[[RunState], bool]
 
 
@@ -157,13 +156,15 @@ def tell_receipt(
         line = kept.lines[place]
         text = indented(line.text)
         print(f"{line.position:>4}  {text}" if numbered else f"  {text}")
-    _tell_list("saved", kept.saved, whole, how)
-    _tell_list("taken over", kept.inherited, whole, how)
+    _tell_list(SAVED, kept.saved, whole, how)
+    _tell_list(INHERITED, kept.inherited, whole, how)
 
 
-def _tell_list(word: str, things: Sequence[str], whole: bool, how: str) -> None:
+def _tell_list(heading: str, things: Sequence[str], whole: bool, how: str) -> None:
+    if things:
+        print(f"  {heading}")
     for place in folded(len(things), whole=whole):
         if isinstance(place, range):
-            print(f"  {more(place, 'line', how)}")
+            print(f"    {more(place, 'line', how)}")
         else:
-            print(f"  {word}: {indented(things[place])}")
+            print(f"    {indented(things[place])}")

@@ -43,14 +43,17 @@ OPTIONS: Final = {
 YES = frozenset({"y", "yes"})
 
 
-def confirmed(question: str) -> bool:
-    """Ask the person at the terminal, and return whether they say yes; anything else is no.
+def confirm(question: str, otherwise: str) -> None:
+    """Ask the person at the terminal, and refuse unless they say yes; without one, refuse as well.
 
     It is asked on standard error to the last sign: standard output is for the answer, which a
     program may read. Typer's own question leaves a space there.
     """
+    if not sys.stdin.isatty():
+        raise InvalidRequest(f"{question} Confirm with --yes. Nothing was changed.")
     print(f"{question} [y/N]: ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().casefold() in YES
+    if sys.stdin.readline().strip().casefold() not in YES:
+        raise InvalidRequest(otherwise)
 
 
 def found_at(place: str) -> list[Agent]:
@@ -65,7 +68,7 @@ def found_at(place: str) -> list[Agent]:
         there = importlib.import_module(module)
         found = getattr(there, name) if name else list(vars(there).values())
     except (ImportError, AttributeError, ValueError) as error:
-        raise Unknown(f"{place}: {error}. Nothing was started.") from error
+        raise Unknown(f"there is no agent at {place}: {error}. Nothing was started.") from error
     except SystemExit as error:
         raise Unknown(
             f"{module} ended the program while it was imported (sys.exit): what it does when it is "

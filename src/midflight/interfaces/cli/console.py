@@ -1,30 +1,30 @@
-"""The output of a command: one JSON document or lines for a person; and its exit status."""
+"""The output of a command: a JSON document or lines for a person, its log, and its exit status."""
 
 from __future__ import annotations
 
 import builtins
 import errno
 import getpass
+import json
+import logging
 import os
 import stat
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
-
-from midflight.interfaces.terminal.safe_text import visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
-import json
-from collections.abc import Callable
-from typing import Final
+from typing_extensions import override
 
 from midflight import errors
-from midflight.interfaces.terminal.safe_text import escaped
+from midflight.interfaces.terminal.safe_text import escaped, visible
 from midflight.journal.phases import Phase
+from midflight.tools.secret import hide
+
+if TYPE_CHECKING:
+    from midflight.interfaces.cli.rich_console import Screen
 
 
 def person() -> str:
@@ -34,17 +34,6 @@ def person() -> str:
     except (OSError, KeyError):
         name = ""
     return "".join(char for char in name if char.isascii() and char.isalnum()) or "operator"
-
-
-STYLES = {
-    "quiet": "dim",
-    "soft": "default",
-    "accent": "blue",
-    "warn": "yellow",
-    "ok": "green",
-    "bad": "red",
-}
-"""Tones in the colours that a terminal's owner has chosen."""
 
 
 class AnswerLost(OSError):
@@ -121,7 +110,7 @@ def print(
         builtins.print(*shown, end=end, file=file, flush=flush)
 
 
-def console() -> Console:
+def console() -> Screen:
     """Return a console for people: coloured where wanted, unwrapped for a program."""
     from midflight.interfaces.cli.rich_console import Screen
 
@@ -191,7 +180,10 @@ def said(call: Callable[[], int], *, as_json: bool) -> int:
         if os.environ.get("MIDFLIGHT_TRACEBACK"):
             raise
         what = f"{type(error).__name__}: {error}".rstrip(": ")
-        told = f"something went wrong here: {what}. MIDFLIGHT_TRACEBACK=1 shows where."
+        told = (
+            f"this is a fault of Midflight itself: {what}. It is not known whether anything was "
+            "changed: look before you repeat it. MIDFLIGHT_TRACEBACK=1 shows where it happened."
+        )
         return tell("bug", told, BUG, as_json)
 
 
@@ -235,3 +227,86 @@ def _words(error: BaseException) -> str:
     if isinstance(error, errors.ScopeStopped):
         return f"{error} An operator lets it move again with: midflight release {error.scope}"
     return str(error)
+
+
+OFTEN: Final = 20  # of one kind, in ...
+WITHIN_S: Final = 60.0
+KINDS_MAX: Final = 1_000
+AUDIT: Final = "midflight.audit"
+
+
+class Repeats(logging.Filter):
+    """Lets through so many records of one place in a minute, and says how many it kept back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}  # since when, how many
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record: always if it is of the audit, or below a warning."""
+        if record.levelno < logging.WARNING or record.name == AUDIT:
+            return True
+        kind, now = (record.name, str(record.msg)[:200]), time.monotonic()
+        since, count = self._seen.get(kind, (now, 0))
+        if now - since >= WITHIN_S:
+            if count > OFTEN:
+                record.not_logged_before = count - OFTEN
+            since, count = now, 0
+        if len(self._seen) > KINDS_MAX:
+            self._seen.clear()
+        self._seen[kind] = (since, count + 1)
+        return count < OFTEN
+
+
+USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class LogLines(logging.Formatter):
+    """One line a record, with everything it was given."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        """See ``logging.Formatter``."""
+        line: dict[str, Any] = {
+            "at": record.created,
+            "level": record.levelname.lower(),
+            "log": record.name,
+            "message": hide(record.getMessage()),
+        }
+        line |= {key: value for key, value in vars(record).items() if key not in USUAL}
+        if record.exc_info or record.exc_text:
+            told = record.exc_text or self.formatException(record.exc_info)  # type: ignore[arg-type]
+            line["exception"] = hide(told)
+        return escaped(msgspec.json.encode(line, enc_hook=str).decode())
+
+
+class LogWords(logging.Formatter):
+    """For a person who runs an agent: the message alone, and nothing in it steers the terminal."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        """See ``logging.Formatter``."""
+        return visible(hide(super().format(record)))
+
+
+def log_to_stderr() -> None:
+    """Write what this package logs to standard error, and of others only their trouble."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogLines())
+    handler.addFilter(Repeats())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("midflight").setLevel(logging.INFO)
+
+
+def keep_tracebacks_off_the_screen() -> None:
+    """Have an agent's failure told in one line; its traceback only if the environment asks."""
+    if logging.lastResort is not None:  # for records that no handler takes
+        logging.lastResort.setFormatter(LogWords())
+    if not os.environ.get("MIDFLIGHT_TRACEBACK"):
+        for name in ("midflight.runtime.run_session", "midflight.runtime.steps.step_recovery"):
+            logging.getLogger(name).addFilter(_has_no_traceback)
+
+
+def _has_no_traceback(record: logging.LogRecord) -> bool:
+    return getattr(record, "action", "") not in {"agent_failed", "tool_raised"}

@@ -1,4 +1,4 @@
-"""The command ``midflight``: a subcommand and what it needs are imported when it is called.
+"""The command ``midflight``, with the table of its subcommands, each imported when it is called.
 
 An error is one line on standard error and an exit status, and never a traceback.
 """
@@ -9,16 +9,77 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from midflight.errors import to_install
-from midflight.interfaces.cli.command_table import ABOUT, COMMANDS, PANELS, SERVING, version_line
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup
 
 WORD_SHOWN: Final = 60
+ABOUT: Final = "Agents that people can interrupt while they work."
+
+
+class Place(NamedTuple):
+    """One entry of the table: the module of a command, its help, and its panel."""
+
+    module: str
+    about: str
+    panel: str
+
+
+COMMANDS: Final = {
+    "demo": Place(
+        "demo_command", "An agent at work on data of its own: try to interrupt it.", "Begin"
+    ),
+    "run": Place("run_command", "Run an agent here, or on a server, and watch it.", "Begin"),
+    "serve": Place("serve_command", "Drive agents and serve them over HTTP.", "Begin"),
+    "worker": Place("worker_command", "Drive agents for servers elsewhere.", "Begin"),
+    "discord": Place("door_commands", "Talk to an agent on Discord.", "Begin"),
+    "voice": Place("door_commands", "Talk to an agent, with sound from a file.", "Begin"),
+    "tui": Place("look_commands", "Watch and steer runs in the terminal.", "Begin"),
+    "runs": Place("look_commands", "List runs, newest first.", "Look"),
+    "show": Place("look_commands", "How a run stands: steps, questions, receipt.", "Look"),
+    "watch": Place("run_command", "Follow a run until it ends.", "Look"),
+    "thread": Place("talk_commands", "What was said in a thread, and by whom.", "Look"),
+    "todos": Place("talk_commands", "What is still to be done in a thread.", "Look"),
+    "pause": Place("control_commands", "Hold a run; resume keeps its context.", "Steer"),
+    "resume": Place("control_commands", "Go on where it was.", "Steer"),
+    "redirect": Place("control_commands", "Change course: the next step is rewritten.", "Steer"),
+    "cancel": Place("control_commands", "Stop: abort, undo, save partial work.", "Steer"),
+    "answer": Place("talk_commands", "Answer a question of a run.", "Steer"),
+    "raise": Place("control_commands", "Raise a cap; held there, it goes on.", "Steer"),
+    "take-over": Place("control_commands", "Do it yourself: the run holds.", "Steer"),
+    "hand-back": Place("control_commands", "Give back a run that a person has.", "Steer"),
+    "stop-effect": Place("control_commands", "Abort the effect that a pause waits for.", "Steer"),
+    "send": Place("talk_commands", "Write to a run while it works.", "Steer"),
+    "aside": Place("talk_commands", "Ask about a run without touching it.", "Steer"),
+    "overrule": Place("talk_commands", "Want another choice about a message.", "Steer"),
+    "edit": Place("talk_commands", "Change a message that nobody has read.", "Steer"),
+    "withdraw": Place("talk_commands", "Take back one that nobody has read.", "Steer"),
+    "fork": Place("control_commands", "Try again from a step of a run that has ended.", "Steer"),
+    "undo": Place("control_commands", "Undo effects of a run that has ended.", "Steer"),
+    "kill": Place("control_commands", "Stop everything in a scope at once.", "Operate"),
+    "release": Place("control_commands", "Let a scope move again.", "Operate"),
+    "recover": Place("control_commands", "Bring a killed run back, paused.", "Operate"),
+    "purge": Place("store_commands", "Remove runs that ended long ago.", "Operate"),
+    "audit": Place("store_commands", "Export the audit, and check that it is whole.", "Operate"),
+    "token": Place("token_command", "A token for a program, or a link for a person.", "Operate"),
+    "kit": Place("kit_command", "Measure how well runtimes can be interrupted.", "Operate"),
+    "doctor": Place("doctor_command", "See whether everything is in order here.", "Operate"),
+}
+SERVING: Final = (["serve"], ["worker"], ["discord"], ["demo"])
+"""What they print is a greeting: they serve whether anybody reads it or not."""
+PANELS: Final = ("Begin", "Look", "Steer", "Operate")
+
+
+def version_line() -> str:
+    """Return the name and the version of the program."""
+    from importlib.metadata import version
+
+    return f"midflight {version('midflight')}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +126,7 @@ def _called(arguments: list[str]) -> int:
     _check_words(arguments)
     try:
         with _visit(arguments):
-            outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+            outcome = group(arguments).main(arguments, prog_name="midflight", standalone_mode=False)
     except SystemExit as left:  # raised when the reader has left, which is no failure
         if isinstance(left.__context__, BrokenPipeError):
             raise left.__context__ from None
@@ -100,15 +161,26 @@ def _check_words(arguments: list[str]) -> None:
             raise InvalidRequest(f"{shown!r} is not valid UTF-8: type it again. Nothing was done.")
 
 
-def group() -> TyperGroup:
-    """All commands, none of them imported yet."""
+def group(arguments: Sequence[str] = ()) -> TyperGroup:
+    """Return all commands, each by its one line; only the one that is called is imported."""
     import typer
+    from typer.core import TyperCommand
     from typer.main import get_command
 
-    from midflight.interfaces.cli.lazy_commands import Commands, options
+    from midflight.interfaces.cli import console
+
+    def say_version(asked: bool) -> None:
+        if asked:
+            console.print(version_line())
+            raise typer.Exit
+
+    wanted = typer.Option(
+        False, "--version", help="Say which version this is.", callback=say_version, is_eager=True
+    )
+
+    def options(version: bool = wanted) -> None: ...
 
     app = typer.Typer(
-        cls=Commands,
         help=ABOUT,
         no_args_is_help=True,
         callback=options,
@@ -116,7 +188,22 @@ def group() -> TyperGroup:
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     found: TyperGroup = get_command(app)  # type: ignore[assignment]  # it has a callback
+    called = next((word for word in arguments if not word.startswith("-")), "")
+    for panel in PANELS:
+        for name, place in COMMANDS.items():
+            if place.panel == panel and name == called:
+                found.commands[name] = imported(name)
+            elif place.panel == panel:
+                found.commands[name] = TyperCommand(name, help=place.about, rich_help_panel=panel)
     return found
+
+
+def imported(name: str) -> Any:
+    """Import a command, with what it needs."""
+    from typer.main import get_group
+
+    module = import_module(f"midflight.interfaces.cli.commands.{COMMANDS[name].module}")
+    return get_group(module.app).commands[name]
 
 
 EPILOG: Final = (

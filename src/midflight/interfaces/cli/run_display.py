@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 
+from midflight.control.transcript import Line
 from midflight.interfaces.cli.acknowledgement import Command, question_lines, tell_receipt
-from midflight.interfaces.cli.commands.look_commands import draw, step_line
 from midflight.interfaces.cli.console import TRACEBACK, answering, console, print_json
-from midflight.interfaces.cli.target import SHOWN
-from midflight.interfaces.cli.thread_output import Talking
 from midflight.interfaces.terminal import looks
-from midflight.journal.events import ResumeRequested, StepSettled
+from midflight.interfaces.terminal.looks import SHOWN, indented
+from midflight.journal.events import MessagesTaken, ResumeRequested, StepSettled
 from midflight.journal.phases import Phase
 from midflight.journal.record import Recorded
 from midflight.journal.status import one_line
+from midflight.stores.protocol import PAGE
 from midflight.stores.watch.hints import Delta
 from midflight.view import RunBook, RunSheet, StepSheet, ThreadBook
 from midflight.view.amounts import CAP
@@ -28,6 +29,9 @@ from midflight.view.exact_text import short
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
+
+    from midflight.control.any_control import AnyControl
+
 
 SETTLED: Final = frozenset(looks.SIGNS) - {
     "queued",
@@ -58,38 +62,7 @@ TOLD: Final = frozenset(
 """Marks that are worth a line; the rest is seen in the steps."""
 
 
-class Follower(Protocol):
-    """Shows one run."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-    def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
-        """Show what there is already."""
-
-    def take(self, item: Recorded | Delta) -> None:
-        """Show one thing more."""
-
-    def connected(self, there: bool) -> None:
-        """The server has gone, or is back."""
-
-    def driven(self) -> None:
-        """Nobody drives it any more, or somebody does again."""
-
-    async def tick(self, store: Any) -> None:
-        """Let the time go on, until it is cancelled."""
-
-    def end(self, result: Any) -> None:
-        """It has ended."""
-
-
-def follower(command: Command, *, as_json: bool, plain: bool, driving: bool = False) -> Follower:
+def follower(command: Command, *, as_json: bool, plain: bool, driving: bool = False) -> Lines:
     """The one that fits: a picture needs a terminal. ``driving``: the run is ours to hold."""
     if as_json:
         return JsonLines(command)
@@ -173,6 +146,8 @@ class Lines:
 
     def step(self, step: StepSheet, now: float) -> None:
         """A step has come to its end."""
+        from midflight.interfaces.cli.rich_console import step_line
+
         self._out.print(step_line(step, now))
 
     def print(self, line: str, room: int = 6) -> None:
@@ -308,12 +283,14 @@ class Picture(Lines):
         super().end(result)
 
     def _picture(self) -> RenderableType:
+        from midflight.interfaces.cli.rich_console import picture_of
+
         now = anyio.current_time() + self._offset
         leaves = f"Ctrl-C leaves; {self._after}"
         sheet = self.book.outline()
         self._texts = _still_said(self.book, sheet, self._texts)
         state, width = self.book.state, self._out.width
-        return draw(sheet, state, self._texts, now, width, leaves, there=self._there)
+        return picture_of(sheet, state, self._texts, now, width, leaves, there=self._there)
 
 
 def _still_said(book: RunBook, outline: RunSheet, texts: dict[str, str]) -> dict[str, str]:
@@ -326,3 +303,80 @@ def _is_told_otherwise(mark: Mark, questions: list[Asked]) -> bool:
     """Return whether a mark repeats another line: a question about a cap, or its raising."""
     asked = any(one.kind == CAP for one in questions)
     return (mark.kind == "cap" and asked) or (mark.kind == "closed" and mark.text == "raised")
+
+
+INDENT: Final = " " * 6
+
+
+async def talk_of(control: AnyControl, thread: str) -> ThreadBook:
+    """A thread with all its records, a page at a time."""
+    book = ThreadBook(thread)
+    async for record in news_of(control, book):
+        book.take(record)
+    return book
+
+
+async def news_of(control: AnyControl, book: ThreadBook) -> AsyncIterator[Recorded]:
+    """Yield the records that the book has not taken; the caller gives each of them to it."""
+    while page := await control.store.read(book.state.journal, after=book.state.head):
+        for record in page:
+            yield record
+        if len(page) < PAGE:
+            return
+
+
+async def book_of(control: AnyControl, run: str) -> RunBook:
+    """Return the run with all its records, and whether anybody drives it."""
+    book = RunBook(run)
+    while page := await control.store.read(run, after=book.state.head):
+        for record in page:
+            book.take(record)
+        if len(page) < PAGE:
+            break
+    book.undriven(await control.undriven_since(book.state))
+    return book
+
+
+class Talking:
+    """Prints a conversation; with ``run`` what concerns that run only."""
+
+    def __init__(self, book: ThreadBook, tell: Callable[[str], None], run: str = "") -> None:
+        self.book = book
+        self._tell = tell
+        self._run = run
+
+    def so_far(self, since: float = 0.0) -> None:
+        """Each thing that was said, and under a message what became of it."""
+        for line in self.book.sheet().lines:
+            if line.at >= since and self._concerns(line):
+                self._print(_said(line))
+                if line.kind == "message":
+                    self._tell(INDENT + looks.outcome(line))
+
+    def take(self, record: Recorded) -> None:
+        """One record more."""
+        self.book.take(record)
+        line = self.book.line(record.position)
+        if line is not None and self._concerns(line):
+            self._print(_said(line) or filter(None, [looks.event(line)]))
+        elif isinstance(record.event, MessagesTaken):
+            self._print(f"{message} Read" for message in record.event.messages)
+
+    def _concerns(self, line: Line) -> bool:
+        """Return whether a line is for this run: not if another run of the thread says it."""
+        said = line.said not in {"", "aside"}
+        return not (self._run and said and line.run != self._run)
+
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._tell(indented(line if line[:1] == " " else INDENT + line))
+
+
+def _said(line: Line) -> list[str]:
+    """Every line of what was said; messages with the number by which one can overrule them."""
+    told = looks.told(line)
+    if told is None:
+        return []
+    number = f"{line.position:>4}  " if line.kind == "message" else INDENT
+    first, *more = told.text.splitlines() or [""]
+    return [f"{number}{told.who}: {first}", *(INDENT + text for text in more)]

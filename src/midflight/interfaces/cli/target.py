@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl
 
 STORE: Final = "midflight.db"
-SHOWN: Final = 14  # characters of an id: to the millisecond
 BEHIND: Final = "\uffff"  # sorts after whatever an id may go on with
 LAST: Final = "last"
 CALL_PATIENCE_S: Final = 4.0  # a person sits in front of it
@@ -181,7 +180,7 @@ def check_store(address: str) -> None:
     if address in {":memory:", "memory:"}:
         raise InvalidRequest(
             "a store in memory ends with its process, so another process cannot see it: name a "
-            "file with --store."
+            "file with --store. Nothing was done."
         )
     kind, colon, _ = address.partition(":")
     if not colon or kind in {"sqlite", "file"}:
@@ -189,7 +188,7 @@ def check_store(address: str) -> None:
         if not has_store(path):
             raise StoreUnavailable(
                 f"there is no store {path} here. Name one with --store, or a server with --server; "
-                "midflight run and midflight serve make one."
+                "midflight run and midflight serve make one. Nothing was done."
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from midflight.control import Control
-from midflight.journal import events as e
 from midflight.journal.record import Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import RunState, needs_driver
@@ -101,7 +100,6 @@ class Live:
         self.journal = journal
         self.version = 0  # of the sheet; 0 before there is one
         self.sheet: Sheet | None = None
-        self.texts: dict[str, Delta] = {}  # of open steps, each from its beginning
         self._control = control
         self._book = (ThreadBook if journal.startswith(THREAD_PREFIX) else RunBook)(journal)
         self._least = least  # where the journal was when somebody came to watch it
@@ -124,6 +122,11 @@ class Live:
     def head(self) -> int:
         """The position up to which the sheet reaches; 0 where there is no sheet yet."""
         return self.sheet.head if self.sheet is not None else 0
+
+    @property
+    def texts(self) -> Mapping[str, Delta]:
+        """The text of open steps, each from its beginning."""
+        return self._book.texts if isinstance(self._book, RunBook) else {}
 
     def whole(self) -> bytes:
         """The sheet as JSON; made once for all who come at this version."""
@@ -209,30 +212,11 @@ class Live:
 
     def _take(self, item: Recorded | Delta) -> None:
         self._untold = True
-        if isinstance(item, Delta):
-            self._hear(item)
-            return
-        self._book.take(item)
-        self._stale = True
-        match item.event:
-            case e.TextStreamed(step=step, attempt=attempt, offset=offset, text=text):
-                self._hear(Delta(self.journal, step, attempt, offset, text))
-            case e.StepSettled(step=step):
-                self.texts.pop(step, None)
-            case e.AttemptSettled(attempt=attempt):
-                self.texts = {s: d for s, d in self.texts.items() if d.attempt != attempt}
-            case e.RunFinished() | e.Killed():
-                self.texts.clear()
-            case _:
-                pass
-
-    def _hear(self, delta: Delta) -> None:
-        """Add a piece of text by ``text = text[:offset] + piece``; a new attempt begins anew."""
-        before = self.texts.get(delta.step)
-        said = before.text if before is not None and before.attempt == delta.attempt else ""
-        text = said[: delta.offset] + delta.text
-        if len(text) >= len(said):  # the journal lags behind what was heard
-            self.texts[delta.step] = Delta(self.journal, delta.step, delta.attempt, 0, text)
+        if isinstance(item, Recorded):
+            self._book.take(item)
+            self._stale = True
+        elif isinstance(self._book, RunBook):
+            self._book.hear(item)
 
     async def _publish(self) -> None:
         began = anyio.current_time()

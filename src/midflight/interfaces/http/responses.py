@@ -19,15 +19,16 @@ from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.interfaces.http.access.access import caller
 from midflight.interfaces.http.bodies import IdempotencyKey
+from midflight.journal.events import QuestionOpened
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor, Limits, Recorded
 from midflight.journal.requests import Switch
-from midflight.journal.state import Delivery
+from midflight.journal.state import Delivery, RunState
 from midflight.journal.threads.thread import ThreadState, Todo
 from midflight.stores.lookup import question_at
 from midflight.stores.protocol import Killing, Row, Store
 from midflight.stores.watch.hints import Delta
-from midflight.view.data import Asked, RunView, UnreadMessage
+from midflight.view.data import RunView, UnreadMessage
 from midflight.view.run_book import accounted, asked, unread, viewed
 
 PAGE_BYTES_MAX: Final = 1024 * 1024  # of a page of records; a larger record goes alone
@@ -245,16 +246,21 @@ def agent_view(agent: Agent) -> AgentView:
 async def view_of(control: Control, run: str) -> RunView:
     """The run as it is now."""
     state = await control.state(run)
-    questions = [await _asked(control, run, position) for position in state.questions]
+    found = await questions_of(control.store, state)
+    questions = [asked(position, question) for position, question in found.items()]
     below, now = await runs_below(control.store, state), await control.store.now()
     since = await control.undriven_since(state)
     return RunView(**viewed(state, now, questions, since), **accounted(state, below))
 
 
-async def _asked(control: Control, run: str, position: int) -> Asked:
-    question = await question_at(control.store, run, position)
-    assert question is not None, f"{run} has an open question at {position}"
-    return asked(position, question)
+async def questions_of(store: Store, state: RunState) -> dict[int, QuestionOpened]:
+    """Read the open questions of a run, by their positions."""
+    found = {}
+    for position in state.questions:
+        question = await question_at(store, state.journal, position)
+        assert question is not None, f"{state.journal} has an open question at {position}"
+        found[position] = question
+    return found
 
 
 def delivery_of(run: str, position: int, delivery: Delivery) -> DeliveryView:

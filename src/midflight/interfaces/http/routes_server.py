@@ -8,7 +8,6 @@ import anyio
 import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from msgspec.structs import astuple
-from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 
 from midflight.errors import StoreError
@@ -52,16 +51,7 @@ async def come_in(request: Request, body: b.Code) -> Response:
         )
     note(request, by=who.by, role=str(who.role))
     answer = as_json(views.Session(who.by, who.role, session.page_secret))
-    answer.set_cookie(
-        access.cookie_name(request.headers),
-        session.cookie,
-        max_age=int(SESSION_S),
-        path=_cookie_path(request, access),
-        secure=access.is_secure(request.url.scheme),
-        httponly=True,
-        samesite="strict",
-    )
-    return answer
+    return _with_cookie(request, answer, session.cookie, int(SESSION_S))
 
 
 @router.get("/v1/me", tags=["access"], responses=answers("Me"))
@@ -79,24 +69,29 @@ async def me(request: Request, control: Controlled, who: Caller) -> Response:
 async def leave(request: Request, who: Caller) -> Response:
     """End the session of this browser."""
     access: Access = request.app.state.access
-    headers = Headers(scope=request.scope)
-    session = access.session_in(headers)
+    session = access.session_in(request.headers)
     await anyio.to_thread.run_sync(access.keyring.end_session, session)
-    answer = as_json(views.Session(who.by, who.role))
-    answer.delete_cookie(
-        access.cookie_name(headers),
-        path=_cookie_path(request, access),
+    return _with_cookie(request, as_json(views.Session(who.by, who.role)), "", 0)
+
+
+def _with_cookie(request: Request, answer: Response, value: str, max_age: int) -> Response:
+    """Give a browser its session's cookie for the place where we are mounted; age 0 deletes it.
+
+    Browsers take ``__Host-`` cookies for ``/`` only.
+    """
+    access: Access = request.app.state.access
+    name, root = access.cookie_name(request.headers), str(request.scope.get("root_path") or "/")
+    answer.set_cookie(
+        name,
+        value,
+        max_age=max_age,
+        expires=0 if not max_age else None,
+        path="/" if name.startswith("__Host-") else root,
         secure=access.is_secure(request.url.scheme),
         httponly=True,
         samesite="strict",
     )
     return answer
-
-
-def _cookie_path(request: Request, access: Access) -> str:
-    """Return the place where we are mounted; browsers take ``__Host-`` cookies for ``/`` only."""
-    everywhere = access.cookie_name(request.headers).startswith("__Host-")
-    return "/" if everywhere else str(request.scope.get("root_path") or "/")
 
 
 @router.get("/v1/operator/switches", tags=["operator"], responses=answers("Switches"))

@@ -6,29 +6,24 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from midflight.errors import InvalidRequest
-from midflight.view.question_form import Pick, about, alternatives, picks, written
+from midflight.view.data import Way
+from midflight.view.question_form import Pick, about, alternatives, picks, ways, written
 
 BEGINNINGS: Final = frozenset('{["')
 """Characters with which JSON begins, and no word does."""
 CLOSE: Final = 0.75  # of difflib: approved, aprove and reject! are this close, later is not
 
 
-class Choice(Struct, frozen=True):
-    """An answer that can be picked: what is sent, and what a person reads."""
-
-    value: Any
-    label: str
-
-
-def choices(schema: Any) -> list[Choice]:
+def choices(schema: Any) -> list[Way]:
     """Return the answers that can be picked; a question may take others as well."""
-    return [
-        Choice(pick.value, f"{pick.name} - {pick.words}" if pick.words else pick.name)
-        for pick in picks(schema)
-    ]
+    return [way for way in ways(schema) if not way.form]
+
+
+def words_of(way: Way) -> str:
+    """Return a way to answer as a person reads it: its name, and its consequence if any."""
+    return " - ".join(filter(None, [way.label, way.consequence]))
 
 
 def takes_words(schema: Any) -> bool:
@@ -142,10 +137,10 @@ def wanted(schema: Any) -> list[str]:
     return [*about(schema), *(lines or [_kind(schema)])]
 
 
-def _to_type(choice: Choice) -> str:
-    """Return the label of a choice, with the text to type for it where that differs."""
-    value = written(choice.value)
-    return value if value == choice.label else f"{choice.label}   ({value})"
+def _to_type(way: Way) -> str:
+    """Return the words of a choice, with the text to type for it where that differs."""
+    value, words = written(way.value), words_of(way)
+    return value if value == words else f"{words}   ({value})"
 
 
 def _pair(name: str) -> str:

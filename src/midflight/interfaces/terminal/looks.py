@@ -68,6 +68,9 @@ PHASES: Final = {phase: (sign, PHASE_WORDS[phase], tone) for phase, (sign, tone)
 UNDRIVEN: Final = ("∅", control_bar.UNDRIVEN, "bad")
 """The same for a run that needs a driver and has no living one, whatever its phase is."""
 
+DOUBTFUL: Final = frozenset({"unknown", "could not be undone"})
+"""Words of a receipt for effects that somebody has to look after."""
+SHOWN: Final = 14  # characters of an id: to the millisecond
 NAME_WIDTH: Final = 200
 DELETED: Final = ("·", control_bar.DELETED, "quiet")  # a run that ended long ago, and was purged
 CURRENT: Final = frozenset({"running", "retrying", "waiting", "paused", "undoing", "lost"})

@@ -248,7 +248,7 @@ class Pressing:
         word, _, rest = text[1:].partition(" ")
         slash = SLASH.get(word)
         if slash is None:
-            self._say(listed())
+            self._say(f"There is no command /{word}. There are: {listed()}")
             return None
         order = Order(self._app.control, self._sheet, self._named, word, rest.strip())
         if slash.asks:

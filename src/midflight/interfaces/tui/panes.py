@@ -21,7 +21,7 @@ from midflight.interfaces.tui.run_screen import RunScreen, Session
 from midflight.interfaces.tui.theme import Tones
 from midflight.journal.phases import ENDS
 from midflight.journal.requests import ASIDE
-from midflight.journal.status import word_diff
+from midflight.journal.status import INHERITED, SAVED, word_diff
 from midflight.stores.protocol import Row
 from midflight.view import RunSheet, StepSheet, ThreadSheet, control_bar
 from midflight.view.amounts import money
@@ -120,17 +120,17 @@ def _receipt(out: Text, sheet: RunSheet, width: int, tones: Tones) -> None:
     can_undo = sheet.preview["undo"].enabled
     out.append("\nReceipt\n", f"bold {tones['soft']}")
     for line in sheet.receipt.lines:
-        bad = line.word in {"unknown", "could not be undone"}
-        style = tones["bad"] if bad else tones["ink"]
+        style = tones["bad"] if line.word in looks.DOUBTFUL else tones["ink"]
         number = f"{line.position:>3} " if can_undo else "   "
         out.append(number, tones["quiet"])
         out.append(f"{looks.one_line(line.text, width - 5)}\n", style)
     if can_undo:
         out.append("   /undo N  undoes one\n", tones["quiet"])
-    for what in sheet.receipt.saved:
-        out.append(f"   saved: {looks.one_line(what, width - 12)}\n", tones["quiet"])
-    for what in sheet.receipt.inherited:
-        out.append(f"   taken over: {looks.one_line(what, width - 16)}\n", tones["quiet"])
+    for heading, things in ((SAVED, sheet.receipt.saved), (INHERITED, sheet.receipt.inherited)):
+        if things:
+            out.append(f"   {heading}\n", tones["soft"])
+        for what in things:
+            out.append(f"     {looks.one_line(what, width - 7)}\n", tones["quiet"])
 
 
 def talk(sheet: ThreadSheet, width: int, tones: Tones, read: str = "") -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from rich.text import Text
@@ -14,14 +14,12 @@ from textual.widgets.option_list import Option
 
 from midflight.errors import InvalidRequest
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.answer_form import Choice, choices, plain, takes_words, wanted
+from midflight.interfaces.terminal.answer_form import plain, takes_words, wanted, words_of
 from midflight.interfaces.terminal.safe_text import visible
 from midflight.interfaces.tui.bar_widget import Bar
 from midflight.view.amounts import clock
-from midflight.view.data import Asked
-from midflight.view.question_form import about
-
-EDIT: Final = "Edit - Change it, then do it"
+from midflight.view.data import Asked, Way
+from midflight.view.question_form import about, ways
 
 
 class Card(Vertical):
@@ -38,7 +36,7 @@ class Card(Vertical):
         super().__init__(id="card")
         self.asked: Asked | None = None
         self._schema: Any = None
-        self._choices: list[Choice] = []
+        self._offered: list[Way] = []  # picks, and the edit of a call that waits for approval
         self._fields: dict[str, Any] = {}
         self._sent: list[str] = []  # the lines of the answer that was sent last
 
@@ -76,18 +74,16 @@ class Card(Vertical):
     async def _build(self, asked: Asked, quiet: str) -> None:
         self._schema = msgspec.json.decode(asked.schema)
         schema = self._schema if isinstance(self._schema, dict) else {}
-        self._choices = choices(schema)
+        self._offered = [way for way in ways(schema) if way.form in {"", "edit"}]
         options = self.query_one("#card-choices", OptionList)
         options.clear_options()
-        options.add_options([Option(visible(choice.label)) for choice in self._choices])
-        if self._editable:
-            options.add_option(Option(EDIT))
-        options.display = bool(self._choices)
+        options.add_options([Option(visible(words_of(way))) for way in self._offered])
+        options.display = bool(self._offered)
         await self._build_fields(schema)
         line = self.query_one("#card-line", Input)
         line.value = ""
         line.display = takes_words(schema) and not self._fields
-        line.placeholder = "or answer in words" if self._choices else _hint(schema)
+        line.placeholder = "or answer in words" if self._offered else _hint(schema)
         shown = facts_shown(schema)
         self.query_one("#card-about", Static).update(Text(shown, quiet))
         details = self.query_one("#card-details", VerticalScroll)
@@ -95,7 +91,7 @@ class Card(Vertical):
         details.scroll_home(animate=False)
 
     async def _build_fields(self, schema: dict[str, Any]) -> None:
-        is_form = schema.get("type") == "object" and not self._choices
+        is_form = schema.get("type") == "object" and not self._offered
         self._fields = dict(schema.get("properties", {})) if is_form else {}
         holder = self.query_one("#card-fields", Vertical)
         await holder.remove_children()
@@ -105,15 +101,9 @@ class Card(Vertical):
             await holder.mount(Horizontal(label, line, classes="field"))
         holder.display = bool(self._fields)
 
-    @property
-    def _editable(self) -> bool:
-        parts = self._schema.get("oneOf", []) if isinstance(self._schema, dict) else []
-        named = [part.get("properties", {}) for part in parts if isinstance(part, dict)]
-        return any("edit" in part for part in named)
-
     def take_focus(self) -> None:
         """Focus the part of the card that takes the answer."""
-        if self._choices:
+        if self._offered:
             options = self.query_one("#card-choices", OptionList)
             options.highlighted = options.highlighted or 0
             options.focus()
@@ -125,8 +115,9 @@ class Card(Vertical):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Send the answer that was picked, or open it for an edit first."""
         event.stop()
-        if event.option_index < len(self._choices):
-            self._answer(self._choices[event.option_index].value)
+        way = self._offered[event.option_index]
+        if not way.form:
+            self._answer(way.value)
             return
         details = self._schema.get("x-details")
         line = self.query_one("#card-line", Input)

@@ -169,6 +169,10 @@ class RunScreen(App[None]):
         self._following: Worker[None] | None = None
         self._stood: tuple[str, str] = ("", "")
 
+    def connected(self, there: bool) -> None:
+        """The server has gone, or is back."""
+        self.there = there
+
     @property
     def run_shown(self) -> str:
         """The id of the run in front, or an empty text."""
@@ -227,5 +231,8 @@ class RunScreen(App[None]):
         try:
             await work
         except Exception as error:  # noqa: BLE001 - an edge: a press is a request
-            told = f"something went wrong here: {type(error).__name__}: {error}"
+            told = (
+                f"This is a fault of Midflight itself: {type(error).__name__}: {error}. It is not "
+                "known whether it was done: look before you repeat it."
+            )
             self.say(told, self.tones["bad"])

@@ -145,5 +145,5 @@ def limits_of(text: str) -> Limits:
     """Return the caps in a text such as ``usd=4 steps=200``."""
     pairs = [part.partition("=") for part in text.split()]
     if not all(value for _, _, value in pairs):
-        raise InvalidRequest("write caps as usd=4 steps=200. Nothing was changed.")
+        raise InvalidRequest(f"{text!r} names no cap: write usd=4 steps=200. Nothing was changed.")
     return limits_from({name: value for name, _, value in pairs})

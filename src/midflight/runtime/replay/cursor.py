@@ -90,6 +90,19 @@ class Cursor(History):
         self.now = max(self.now, record.at)
         return record
 
+    def place_step(
+        self, key: str, name: str, stored: Raw, asked: str, *, reusable: bool
+    ) -> tuple[str, str]:
+        """Return the identity of a step, and the digest of its arguments that is in it."""
+        if key:
+            return self.identity(f"{KEYED}{key}"), asked
+        identity = self.identity(self.scoped(f"{name}:{asked}", reusable=reusable))
+        if self.digest_bytes < values.DIGEST_BYTES and _is_another_call(self, identity, stored):
+            self.give_back(identity)
+            asked = values.digest(bytes(stored))
+            identity = self.identity(self.scoped(f"{name}:{asked}", reusable=reusable))
+        return identity, asked
+
     def is_new(self, step: str) -> bool:
         """Return whether nothing on record concerns this step: the usual case of new work."""
         entry = self.entry
@@ -262,11 +275,11 @@ class Cursor(History):
         return step in self._by_step
 
     def is_first_call(self, step: str) -> bool:
-        """Return whether a step with one attempt is the first call of its kind.
+        """Return whether no attempt was made at this step, or at one with the same arguments.
 
         Only a call that was made before can be part of a circle.
         """
-        return len(self._by_step.get(step, ())) == 1 and turn(step)[1] == 1
+        return step not in self._by_step and ("#" not in step or turn(step)[1] == 1)
 
     def attempts_of(self, step: str) -> list[Begun]:
         """The attempts at a step, in order."""
@@ -275,22 +288,6 @@ class Cursor(History):
     def begun(self, position: int) -> Begun:
         """Return the attempt that was begun at a position."""
         return self._begun[position]
-
-
-def step_identity(
-    history: Cursor, key: str, name: str, stored: Raw, *, reusable: bool
-) -> tuple[str, str]:
-    """Return the digest of a step's arguments and the identity of the step."""
-    size = history.digest_bytes
-    asked = values.digest(bytes(stored), size)
-    if key:
-        return asked, history.identity(f"{KEYED}{key}")
-    identity = history.identity(history.scoped(f"{name}:{asked}", reusable=reusable))
-    if size < values.DIGEST_BYTES and _is_another_call(history, identity, stored):
-        history.give_back(identity)
-        asked = values.digest(bytes(stored))
-        identity = history.identity(history.scoped(f"{name}:{asked}", reusable=reusable))
-    return asked, identity
 
 
 def _is_another_call(history: Cursor, identity: str, stored: Raw) -> bool:

@@ -26,6 +26,7 @@ from midflight.runtime.host import Host
 from midflight.runtime.replay.run_forks import fork_and_stop
 from midflight.runtime.replay.step_records import Answered
 from midflight.runtime.steps.side_calls import look
+from midflight.runtime.threads.succession import cancel_itself
 
 ACCEPTED: Final = "*"  # the look of a guard that could not be seen: whatever it is, a person said
 TAKE_OVER: Final = "take over"
@@ -164,7 +165,7 @@ async def _cancel(host: Host, answer: Answered, question: int) -> None:
     """The answer is the person's cancel, under a key of its own."""
     assert answer.who is not None
     request = e.CancelRequested(who=answer.who, key=f"answer:{question}")
-    await host.journal.cancel(request, host.signals.is_stopped)
+    await cancel_itself(host, request)
 
 
 class Guards:

@@ -17,7 +17,6 @@ from msgspec import Raw
 from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.inputs import steady
 from midflight.journal import events as e
-from midflight.journal.limits import is_metered
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Event
 from midflight.journal.state import RunState
@@ -39,36 +38,82 @@ from midflight.tools.declaration import NotDone
 SHORT_S: Final = 0.005  # a call that took longer would be dear to repeat
 
 
+async def do_plainly(step: Step) -> None:
+    """Do a plain write of a calm run. Whatever is unusual goes on in ``perform``, by name.
+
+    The function is told the outcome before it is on record: the next append of the run has the
+    record. A crash in between repeats the step, under its key, so this is for short writes that may
+    be repeated. Where anybody counts, watches or wants to stop what the run does, no run is calm.
+    """
+    journal, ending = step.host.journal, None
+    try:
+        began = await journal.start(partial(_plain_start, step))
+        let_go = steady()  # if we are frozen from here on, its time is running
+        if began:
+            step.begin(began, let_go)
+            if _may_still_begin(step):  # no await from here to its first line
+                ending = await step.run_tool(partial(_tell_late, step, began))
+            else:
+                ending = Aborted("", began=False)
+    except BaseException as error:  # noqa: BLE001 - the edge of a step: the caller raises it
+        _fail(step, error)
+        return
+    if isinstance(ending, Returned) and _is_still_plain(step):
+        result, unstorable = values.storable(step.name, ending.value, happened=True)
+        short = steady() - let_go < SHORT_S and len(result) <= INLINE_MAX
+        if short and not unstorable and journal.keep(began, result, step.spent):
+            step.future.set_result(result)
+            step.be_over()
+            return
+    await perform(step, ending)
+
+
+def _plain_start(step: Step, state: RunState) -> list[Event]:
+    plain = _is_still_plain(step) and not step.host.history.circles.possible
+    return [_started(step)] if plain else []
+
+
+def _is_still_plain(step: Step) -> bool:
+    """Return whether nobody stops, counts or watches it, or has told of it: see ``perform``."""
+    host = step.host
+    awaited = not step.unwanted and step.course == host.signals.number
+    return host.journal.calm and awaited and host.lease.held and not step.told
+
+
 async def perform(step: Step, left: Ending | None = None) -> None:
     """Do a step, and tell the function that waits for it.
 
-    ``left`` is how its tool ended where that had to be left behind, in another task.
+    ``left`` is how its tool has ended, where that was in another task or on the plain way.
     """
     try:
         try:
             result = await _done(step, left)
         except NotReserved as failed:
             result = await record(step, NULL, str(failed), cause=failed.__cause__)
-        step.hear()
-    except LeftBehind as behind:
-        step.host.tasks.begin(perform, step, behind.ending)
-        return
-    except (asyncio.CancelledError, IllegalEvent, CorruptEntry):
-        step.be_over()
-        raise  # the driver's own affair: the function cannot do anything about it
-    except StepFailed as error:
-        try:
-            step.hear()
-        except Redirected as redirected:
-            step.tell(redirected)
-        else:
-            step.tell(error)
+        step.raise_if_told()
     except BaseException as error:  # noqa: BLE001 - a signal or a failure goes to the caller
-        step.tell(error)
-    else:
-        if not step.future.done():
-            step.future.set_result(result)
+        _fail(step, error)
+        return
+    if not step.future.done():
+        step.future.set_result(result)
     step.be_over()
+
+
+def _fail(step: Step, error: BaseException) -> None:
+    """Have the function raise it, or go on in another task if a tool was left behind."""
+    if isinstance(error, LeftBehind):
+        step.host.tasks.begin(perform, step, error.ending)
+        return
+    try:
+        if isinstance(error, asyncio.CancelledError | IllegalEvent | CorruptEntry):
+            raise error  # the driver's own affair: the function cannot do anything about it
+        if isinstance(error, StepFailed):
+            step.raise_if_told()
+        step.tell(error)
+    except Redirected as redirected:
+        step.tell(redirected)
+    finally:
+        step.be_over()
 
 
 async def _done(step: Step, left: Ending | None) -> Raw:
@@ -96,7 +141,7 @@ async def _read(step: Step, left: Ending | None) -> Raw:
         ending, left = left or await _try_read(step), None
         if ending is None:
             continue
-        if (spent := step.speech.usage) != NOTHING:
+        if (spent := step.spent) != NOTHING:
             await step.host.journal.settle(e.UsageSpent(epoch=step.host.journal.epoch, usage=spent))
         match ending:
             case Returned(value=value):
@@ -109,6 +154,7 @@ async def _read(step: Step, left: Ending | None) -> Raw:
             case Aborted():
                 await step.speech.keep()
                 step.rest()
+                step.host.signals.raise_if_told(step.course)
     return NULL
 
 
@@ -134,7 +180,7 @@ async def _effect(step: Step, left: Ending | None) -> Raw:
             if _has_a_past(step) and await _is_settled_already(step, failed, cause):
                 return await recorded(step, NULL)
             position = await _begin(step)
-            if position is None:
+            if not position:
                 continue
             late = partial(_tell_late, step, position) if step.tool.effect.touches_world else None
             ending = await step.run_tool(late)
@@ -175,57 +221,16 @@ async def _is_settled_already(step: Step, failed: str, cause: BaseException | No
 async def _be_done(step: Step, result: Raw, error: str) -> Raw:
     """Put on record that the tool has done it, and what it left."""
     host, tool, left = step.host, step.tool, ""
-    if _may_be_told_first(step, result, error) and _tell_first(step, result):
-        return result
     if tool.fingerprint is not None:
         left = await fingerprint(host, tool, step.attempt, result)
     settling = step.attempt, Outcome.DONE, result, error
     await _settle(step, *settling, left=left, rests=False)
     if tool.effect is Effect.MODEL:
-        await tell_if_uncounted(host, step, step.speech.usage)
+        await tell_if_uncounted(host, step, step.spent)
     if step.intact:  # before the run is said to be paused: what others change then is theirs
         await step.guards.refresh(step.intact)
     step.rest_unheard()
     return await recorded(step, result)
-
-
-def _may_be_told_first(step: Step, result: Raw, error: str) -> bool:
-    """Return whether the function may learn the outcome before it is on record.
-
-    A crash in between repeats the step, under its key. So this is for short writes that may be
-    repeated. Where anybody counts, watches or wants to stop what the run does, the record is first.
-    """
-    host, tool, state = step.host, step.tool, step.host.journal.state
-    plain = tool.effect is Effect.WRITE and not (tool.irreversible or tool.always_undo)
-    return (
-        plain
-        and not (error or tool.fingerprint or step.unwanted or step.told)
-        and host.gate.undisturbed
-        and not (state.guards or state.fork_of or is_metered(state.limits))
-        and step.took < SHORT_S
-        and len(result) <= INLINE_MAX
-        and host.history.is_first_call(step.identity)
-        and not host.history.circles.failed
-    )
-
-
-def _tell_first(step: Step, result: Raw) -> bool:
-    """Tell the function the outcome now. The next append of the run has the record of it."""
-    journal, history = step.host.journal, step.host.history
-    told = max(history.now, journal.clock.now())
-    settled = e.AttemptSettled(
-        epoch=journal.epoch,
-        attempt=step.attempt,
-        outcome=Outcome.DONE,
-        result=result,
-        usage=step.speech.usage,
-        told=told,
-    )
-    if not journal.unwritten.keep(settled):
-        return False
-    history.learn(told)
-    step.rest_unheard()
-    return True
 
 
 def _is_over(step: Step, cause: BaseException, outcome: Outcome, *, clear: bool) -> bool:
@@ -235,24 +240,28 @@ def _is_over(step: Step, cause: BaseException, outcome: Outcome, *, clear: bool)
     return clear and tries_left(step, cause) <= 0
 
 
-async def _begin(step: Step) -> int | None:
-    """Get the start on record. None if a stop came in between: then look again from the top."""
+async def _begin(step: Step) -> int:
+    """Get the start on record. 0 if a stop came in between: then look again from the top."""
     host = step.host
     await step.may_start()
     if _needs_permission(step):
         await host.journal.flush()
         if not await permitted(step):
-            return None
+            return 0
     _ = step.reserved  # of arguments that a person may have edited; it may fail, a decision may not
-    written = await host.journal.start(partial(_start_events, step))
-    if not written:
-        return None
-    position = written[-1].position
+    position = await host.journal.start(partial(_start_events, step))
+    if not position:
+        return 0
     step.begin(position, steady())  # if we are frozen between these lines, its time is running
-    if step.told or not host.gate.may_start(step.course):  # no await from here to its first line
+    if not _may_still_begin(step):  # no await from here to its first line
         await _settle(step, position, Outcome.NOT_STARTED, NULL, "")
-        return None
+        return 0
     return position
+
+
+def _may_still_begin(step: Step) -> bool:
+    """Return whether nobody has stopped a step, or told of it, since its start is on record."""
+    return _is_still_plain(step) or (not step.told and step.host.gate.may_start(step.course))
 
 
 def _needs_permission(step: Step) -> bool:
@@ -266,27 +275,28 @@ def _needs_permission(step: Step) -> bool:
 def _start_events(step: Step, state: RunState) -> list[Event]:
     if step.told or not step.host.gate.may_start(step.course):
         return []
-    epoch, tool = step.host.journal.epoch, step.tool
-    return [
-        *step.host.journal.wait_over(state),
-        e.AttemptStarted(
-            epoch=epoch,
-            step=step.identity,
-            name=step.name,
-            tool=tool.name,
-            effect=tool.effect,
-            idempotency_key=step.key,
-            noun=tool.label or step.name,
-            input=step.given,
-            undoable=tool.undo is not None,
-            irreversible=tool.irreversible,
-            release_always=tool.always_undo,
-            in_thread=tool.runs == "thread",
-            timeout=tool.timeout,
-            reserved=step.reserved,
-            label=step.label if tool.effect.touches_world else "",
-        ),
-    ]
+    return [*step.host.journal.wait_over(state), _started(step)]
+
+
+def _started(step: Step) -> e.AttemptStarted:
+    tool = step.tool
+    return e.AttemptStarted(
+        epoch=step.host.journal.epoch,
+        step=step.identity,
+        name=step.name,
+        tool=tool.name,
+        effect=tool.effect,
+        idempotency_key=step.key,
+        noun=tool.label or step.name,
+        input=step.given,
+        undoable=tool.undo is not None,
+        irreversible=tool.irreversible,
+        release_always=tool.always_undo,
+        in_thread=tool.runs == "thread",
+        timeout=tool.timeout,
+        reserved=NOTHING if tool.reserves is None else step.reserved,
+        label=step.label if tool.effect.touches_world else "",
+    )
 
 
 def _judge(step: Step, ending: Ending) -> tuple[Outcome, Raw, str]:
@@ -329,7 +339,7 @@ async def _settle(
         outcome=outcome,
         result=result,
         error=error,
-        usage=step.speech.usage,
+        usage=step.spent,
         left=left,
         at_work=at_work,
         said=step.speech.said if done and step.tool.effect is Effect.MODEL else "",

@@ -31,7 +31,6 @@ from msgspec import Struct
 
 from midflight.inputs import steady
 from midflight.journal.record import Usage
-from midflight.runtime.unwritten import Flusher
 
 PER_ENTRY_S: Final = 1e-5  # between looks: one takes a tenth of a microsecond an entry
 T = TypeVar("T")
@@ -73,7 +72,6 @@ class Alarms:
         self._timers: list[asyncio.TimerHandle] = []  # the soonest last
         self._context = contextvars.copy_context()  # not that of the code that sets a timer
         self.home = _where_anyio_knows_the_loop()
-        self.flusher = Flusher(self.loop)
 
     def set(self, timed: Timed, due: float) -> None:
         """Ring it at this time of the loop's clock, unless it is dropped before."""
@@ -86,7 +84,6 @@ class Alarms:
 
     def close(self) -> None:
         """Ring no more."""
-        self.flusher.close()
         self._due.clear()
         for timer in self._timers:
             timer.cancel()
@@ -133,14 +130,23 @@ def abandon(coroutine: Coroutine[Any, Any, Any], begun_in: Any) -> None:
         scope.cancel()
 
 
+def _nothing() -> None:
+    """Nobody wants to hear that a call waits."""
+
+
 @types.coroutine
 def detachable(
-    coroutine: Coroutine[Any, Any, T], detached: Callable[[], bool]
+    coroutine: Coroutine[Any, Any, T],
+    detached: Callable[[], bool],
+    waits: Callable[[], None] | None = None,
 ) -> Generator[Any, Any, T]:
-    """Await ``coroutine``; once ``detached()``, the next exception ends us and not it."""
+    """Await ``coroutine``; once ``detached()``, the next exception ends us and not it.
+
+    ``waits`` is called as it begins to wait.
+    """
     value: Any = None
     thrown: BaseException | None = None
-    begun_in = innermost_scope()
+    begun_in, waiting = innermost_scope(), False
     while True:
         try:
             awaited = coroutine.send(value) if thrown is None else coroutine.throw(thrown)
@@ -149,6 +155,9 @@ def detachable(
             return result
         finally:
             thrown = None  # it knows this frame, and neither would go
+        if waits is not None and not waiting:
+            waiting = True
+            waits()
         try:
             value = yield awaited
         except BaseException as error:
@@ -166,12 +175,15 @@ def in_time(
     until: float,
     is_late: Callable[[], bool],
     is_left: Callable[[], bool] = lambda: False,
+    waits: Callable[[], None] = _nothing,
 ) -> Generator[Any, Any, Any]:
     """Await it; cancel it at ``until`` by the steady clock, if it has not ended by then.
 
     ``is_late`` has a say: not what is being ended already, which may take its time for that. Once
     ``is_left()``, the next exception ends us and not the work, which is not resumed any more.
+    ``waits`` is called as it begins to wait.
     """
+    waiting = False
     error: BaseException | None = None
     begun_in = innermost_scope()
     if steady() >= until and is_late():
@@ -184,6 +196,9 @@ def in_time(
             except StopIteration as end:
                 return end.value
             error = None
+            if not waiting:
+                waiting = True
+                waits()
             try:
                 yield awaited
             except GeneratorExit:

@@ -32,6 +32,7 @@ from midflight.runtime.replay.staleness import TAKE_OVER
 from midflight.runtime.replay.step_records import Answered
 from midflight.runtime.steps.repeats import ALL, about_effect, decided, for_all, spawns_before
 from midflight.runtime.steps.undo import undo_now
+from midflight.runtime.threads.succession import cancel_itself
 
 ASKED: Final = "spawn"  # before the identity of the spawn, in the name of its question
 NOT_UNDONE: Final = "the earlier one could not be undone"
@@ -75,7 +76,7 @@ async def child_instead(host: Host, wanted: Wanted) -> str:
         return ""
     if record.error:
         raise StepFailed(wanted.label, record.error)
-    return str(await host.journal.value(record))
+    return str(values.decode(await host.journal.raw(record)))
 
 
 async def _before(host: Host, wanted: Wanted) -> Before | None:
@@ -131,7 +132,7 @@ async def _ask_about(host: Host, wanted: Wanted, found: Before) -> None:
         case "cancel" if answer is not None and answer.who is not None:
             key = f"answer:{host.history.questions[name]}"
             request = e.CancelRequested(who=answer.who, key=key)
-            await host.journal.cancel(request, host.signals.is_stopped)
+            await cancel_itself(host, request)
             await host.gate.wait(wanted.course)  # tells the function that the run is cancelled
         case _ if found.tree.created is None:  # nobody wants another one, and this one is gone
             await _record(host, wanted, error=NOT_BEGUN)

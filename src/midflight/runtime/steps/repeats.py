@@ -32,6 +32,7 @@ from midflight.runtime.replay.step_records import Answered
 from midflight.runtime.steps.step import Step
 from midflight.runtime.steps.step_end import record
 from midflight.runtime.steps.undo import undo_now
+from midflight.runtime.threads.succession import cancel_itself
 
 ALL: Final = " all"  # behind either: the answer also counts for all that come after it
 AS_WELL: Final = {
@@ -131,7 +132,7 @@ async def _ask_about(step: Step, found: Done) -> Raw | None:
         case "cancel" if answer is not None and answer.who is not None:
             key = f"answer:{host.history.questions[name]}"
             request = e.CancelRequested(who=answer.who, key=key)
-            await host.journal.cancel(request, host.signals.is_stopped)
+            await cancel_itself(host, request)
             await step.may_start()  # tells the function that the run is cancelled
             return await record(step, NULL, f"not done again: cancelled by {answer.by}")
         case "take over":

@@ -36,38 +36,37 @@ class Speech:
     def __init__(self, host: Host, step: OpenStep) -> None:
         self._host = host
         self._step = step
-        self._spoke_at = 0.0  # by the loop's clock
+        self._spoke_at = host.alarms.loop.time()
         self._pending: list[str] = []
         self._unsaid = ""  # a possible beginning of a secret waits for its end
         self._voice: Voice | None = None
         self._offset = 0  # how much of it is in the journal
         self._said = 0
-        self._attempts = 0  # by this driver; a read has no record of its own for each
+        self._attempts = 1  # by this driver; a read has no record of its own for each
         self._keeping = False
         self.usage = NOTHING
 
-    def begin(self) -> Speech:
+    def begin_again(self) -> None:
         """A new attempt speaks from the beginning."""
         self.usage = NOTHING
-        if self._host.in_flight.last_words is not None:
-            self._host.in_flight.speak(None)
         self._pending.clear()
         self._unsaid, self._voice = "", None
-        alarms = self._host.alarms
-        if self._step.tool.effect is Effect.READ:
-            self._voice = self._announced()
-        self._offset, self._said, self._spoke_at = 0, 0, alarms.loop.time()
+        self._offset, self._said, self._spoke_at = 0, 0, self._host.alarms.loop.time()
         self._attempts += 1
-        alarms.set(self, self._spoke_at + self._step.tool.stall)
-        return self
 
-    def _announced(self) -> Voice:
-        """Tell watchers that a read has begun: it is on record only when it has ended."""
-        step = self._step
+    def wait(self) -> None:
+        """The attempt waits for something, so others see it: from now on it may be silent long."""
+        self._host.alarms.set(self, self._spoke_at + self._step.tool.stall)
+        if self._step.tool.effect is Effect.READ and self._voice is None:
+            self._voice = self._begun()
+
+    def _begun(self) -> Voice:
+        """Begin to tell watchers. Of a read also its call: only its end will be on record."""
+        step, voices = self._step, self._host.journal.client.voices
+        is_read = step.tool.effect is Effect.READ
         called = LiveCall(name=step.name, tool=step.tool.name, input=step.shown)
-        return self._host.journal.client.voices.begin(
-            self._host.journal.run, step.identity, step.attempt, called
-        )
+        about = (called,) if is_read else ()
+        return voices.begin(self._host.journal.run, step.identity, step.attempt, *about)
 
     def end(self) -> None:
         """The attempt is over, and may be silent."""
@@ -133,9 +132,7 @@ class Speech:
             return
         self._pending.append(text)
         if self._voice is None:
-            step = self._step
-            voices = self._host.journal.client.voices
-            self._voice = voices.begin(self._host.journal.run, step.identity, step.attempt)
+            self._voice = self._begun()
         self._voice.say(text)
 
     async def _keep_soon(self) -> None:

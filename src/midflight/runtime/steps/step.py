@@ -7,7 +7,7 @@ gate to its record is in ``attempt``.
 from __future__ import annotations
 
 import asyncio
-import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +16,6 @@ from typing import Any, Final
 import anyio
 from msgspec import Raw
 
-from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal.phases import Effect
 from midflight.journal.record import NULL, Usage
@@ -35,6 +34,7 @@ from midflight.tools.labels import label_of
 from midflight.tools.progress import check_usage
 
 SHOWN_MAX: Final = 16 * 1024  # bytes of arguments that are kept and told only to be seen
+_MAKING: Final = threading.Lock()
 TOLD: Final = "a worker that was lost has done it"
 
 
@@ -61,10 +61,10 @@ class Step:
     """A step that is being done."""
 
     __slots__ = (
-        "_before", "_questions", "_refreshing", "_reserved", "_since", "args", "asked", "asking",
-        "attempt", "begins_at", "call", "course", "future", "given", "guards", "host",
-        "identity", "idle", "intact", "kwargs", "name", "resting", "speech", "tool",
-        "unwanted", "wait_at_least", "wanted",
+        "_before", "_questions", "_refreshing", "_reserved", "_since", "_speech", "args", "asked",
+        "asking", "attempt", "begins_at", "call", "course", "future", "given", "guards", "host",
+        "identity", "idle", "intact", "key", "kwargs", "name", "resting", "tool", "unwanted",
+        "wait_at_least", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,7 @@ class Step:
         self.host = host
         self.guards = guards
         self.identity = identity
+        self.key = f"{host.journal.run}:{identity}"  # so that a provider can recognise a repeat
         self.name = name
         self.tool = tool
         self.args, self.kwargs = call
@@ -95,7 +96,7 @@ class Step:
         self.attempt = 0  # where the attempt under way is on record
         self.begins_at: float | None = None  # by the steady clock: just before it was let go
         self.future: asyncio.Future[Raw] = host.alarms.loop.create_future()
-        self.speech = Speech(host, self)
+        self._speech: Speech | None = None
         self._before = host.history.records.get(identity)  # of an earlier course, if at all
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self._reserved: tuple[Raw, Usage] | None = None  # and the arguments that it is for
@@ -112,10 +113,35 @@ class Step:
         """The words that a person has for this one, with its arguments as they are now."""
         of_it = partial(label_of, self.tool, self.name, self.args, self.kwargs)
         try:
-            made = foreign.answered(of_it)
+            made = foreign.answered(of_it) if self.tool.describe else of_it()
         except Exception:  # noqa: BLE001 - a label that cannot be made must not fail the step
             made = of_it(declared=False)
-        return foreign.text(made)
+        return made if made.isascii() and made.isprintable() else foreign.text(made)
+
+    @property
+    def speech(self) -> Speech:
+        """The words of the step, and what it spends."""
+        if self._speech is None:
+            with _MAKING:  # its first words may come from two threads
+                if (made := self._speech) is None:
+                    made = self._speech = Speech(self.host, self)
+                return made
+        return self._speech
+
+    @property
+    def spent(self) -> Usage:
+        """The amount that the attempt says to have spent so far."""
+        return NOTHING if self._speech is None else self._speech.usage
+
+    def hear(self, text: str) -> None:
+        """See ``Ear``."""
+        if self.call is not None:  # or it is over, and a thread that it has begun still speaks
+            self.speech.hear(text)
+
+    def pay(self, usage: Usage) -> None:
+        """See ``Ear``."""
+        if self.call is not None:
+            self.speech.pay(usage)
 
     @property
     def shown(self) -> Raw:
@@ -126,11 +152,6 @@ class Step:
     def told(self) -> bool:
         """True if a worker that began the step before us has told meanwhile that it is done."""
         return self.host.history.records.get(self.identity) is not self._before
-
-    @property
-    def took(self) -> float:
-        """The seconds since the attempt under way was let go."""
-        return steady() - self.begins_at if self.begins_at is not None else math.inf
 
     @property
     def reserved(self) -> Usage:
@@ -169,11 +190,6 @@ class Step:
             self.idle = False
             self.host.journal.stir()
 
-    @property
-    def key(self) -> str:
-        """Stable over every repeat, so that a provider can recognise one."""
-        return f"{self.host.journal.run}:{self.identity}"
-
     # ── what others change ───────────────────────────────────────────────────────────────────
 
     def begin(self, position: int, at: float) -> None:
@@ -201,10 +217,11 @@ class Step:
     def be_over(self) -> None:
         """Leave the run: the function was told how this ended."""
         self.call = None  # all know us: or each step would be left to the collector
-        del self.speech, self.future
+        self._speech, self.resting = None, True
+        del self.future
         self.host.in_flight.leave(self)
 
-    def hear(self) -> None:
+    def raise_if_told(self) -> None:
         """It was told of a redirect while its end was being written down: that it gives later."""
         if self.host.signals.told is None:
             self.host.signals.raise_if_told(self.course)
@@ -312,31 +329,44 @@ class Step:
 
     async def run_tool(self, late: Callable[[Ending], None] | None = None) -> Ending:
         """Do what the tool does, once. An end that comes too late is told to ``late``."""
-        kwargs = self.kwargs | ({"idempotency_key": self.key} if self.tool.wants_key else {})
-        call = Call(
+        kwargs, host = self.kwargs, self.host
+        if self.tool.wants_key:
+            kwargs = kwargs | {"idempotency_key": self.key}
+        if self._speech is not None:
+            self._speech.begin_again()
+        if host.in_flight.last_words is not None:
+            host.in_flight.speak(None)
+        self.call = Call(
             self.tool,
             self.args,
             kwargs,
-            self.host.alarms,
-            self.speech.begin(),
+            host.alarms,
+            self,
             since=self.begins_at,
             may_begin=self._has_the_run,
+            waits=self._wait,
             late=late,
         )
-        return await self.run_call(call)
+        self.resting = False
+        try:
+            ending = await self.call.run()
+        finally:
+            if self._speech is not None:
+                self._speech.end()
+        if ending.left:
+            raise LeftBehind(ending)
+        return ending
+
+    def _wait(self) -> None:
+        """The tool waits for something."""
+        self.speech.wait()
 
     def _has_the_run(self) -> bool:
         """Asked in a thread, so it only looks."""
         return self.host.lease.held and not self.host.journal.lost
 
-    async def run_call(self, call: Call, *, apart: bool = False) -> Ending:
-        """Be inside a tool, where a stop can reach it."""
+    async def run_apart(self, call: Call) -> Ending:
+        """Be inside a helper of the tool, where a stop can reach it."""
         self.resting = False
         self.call = call
-        try:
-            ending = await (call_apart(call) if apart else call.run())
-        finally:
-            self.speech.end()
-        if ending.left and not apart:
-            raise LeftBehind(ending)
-        return ending
+        return await call_apart(call)

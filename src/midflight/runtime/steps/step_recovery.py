@@ -227,7 +227,7 @@ async def _check(step: Step, begun: Begun) -> Any:
         check = helper("check", step.tool.check, step.tool)
         effect = step.host.journal.state.effects[begun.position]
         left = may_arrive_for(step.host, effect, step.tool)
-        ending = await step.run_call(Call(check, (asked,), {}, step.host.alarms), apart=True)
+        ending = await step.run_apart(Call(check, (asked,), {}, step.host.alarms))
         step.rest()
         match ending:
             case Returned(value=Done() | Unclear() as answer):

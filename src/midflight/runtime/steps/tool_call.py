@@ -19,6 +19,7 @@ import inspect
 import logging
 import math
 import threading
+import types
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from midflight.runtime.steps.bounds import (
     _awaited,
     _close,
     _is_to_await,
+    _nothing,
     detachable,
     in_thread,
     in_time,
@@ -56,10 +58,6 @@ in_step: Final[contextvars.ContextVar[Call | None]] = contextvars.ContextVar(
     "in_step", default=None
 )
 """The call of a tool in which this code runs, also in tasks that the tool has begun."""
-
-
-def _door(tool: Tool) -> threading.Lock | None:
-    return threading.Lock() if tool.runs == "thread" else None
 
 
 class _Thrown(Struct, frozen=True):
@@ -97,6 +95,7 @@ class Call:
         "_task",
         "_tell_late",
         "_until",
+        "_waits",
         "_why",
         "stubborn",
         "tool",
@@ -112,6 +111,7 @@ class Call:
         *,
         since: float | None = None,
         may_begin: Callable[[], bool] = lambda: True,
+        waits: Callable[[], None] = _nothing,
         late: Callable[[Ending], None] | None = None,
     ) -> None:
         self.tool = tool
@@ -134,7 +134,9 @@ class Call:
         self._may_begin = may_begin  # asked once more where it has to wait for a thread
         self._until: float | None = None  # for what others rely on: by the steady clock
         self._runs = tool.runs  # "async" once a thread has returned something to await
-        self._door = _door(tool)  # taken by the tool's thread or by an abort, whichever is first
+        in_thread = tool.runs == "thread"  # the door: for its thread or an abort, who is first
+        self._door: threading.Lock | None = threading.Lock() if in_thread else None
+        self._waits = waits  # called as it begins to wait for something; before, no alarm can ring
 
     @property
     def running(self) -> bool:
@@ -156,10 +158,13 @@ class Call:
             self._until = self.tool.timeout + (steady() if self._since is None else self._since)
         within = limit.set(self._until)
         self._began_at = self._alarms.loop.time()
-        if self._door is None or not self.tool.effect.touches_world:
-            self._alarms.set(self, self._began_at + self.tool.timeout)
         try:
-            value = await self._invoke()
+            if self._runs == "async":
+                value = await self._within_bounds(self.tool.function(*self._args, **self._kwargs))
+                while issubclass(type(value), Awaitable):  # or an ``await`` that was forgotten
+                    value = await self._within_bounds(value)  # would pass for something done
+            else:
+                value = await self._elsewhere()
             return self._raised(tamed(value.error)) if type(value) is _Thrown else Returned(value)
         except asyncio.CancelledError as error:
             if self._left:
@@ -270,16 +275,19 @@ class Call:
     def _timed_out(self) -> TimeoutError:
         return TimeoutError(f"no end within {self.tool.timeout:g} s")
 
-    async def _invoke(self) -> Any:
-        function, args, kwargs = self.tool.function, self._args, self._kwargs
-        match self.tool.runs:
-            case "thread":
-                found = await in_thread(self._in_thread, self._is_thread_left, self._ended_late)
-                return await self._await_here(found) if _is_to_await(found) else found
-            case "process":
-                return await call_in_process(function, *args, **kwargs)
-            case _:
-                return await self._within_bounds(function(*args, **kwargs))
+    async def _elsewhere(self) -> Any:
+        """Call it in a process or in a thread."""
+        self._wait()
+        if self._runs == "process":
+            return await call_in_process(self.tool.function, *self._args, **self._kwargs)
+        found = await in_thread(self._in_thread, self._is_thread_left, self._ended_late)
+        return await self._await_here(found) if _is_to_await(found) else found
+
+    def _wait(self) -> None:
+        """It waits for something, so it can take too long, and others can tell it to end."""
+        if self._door is None or not self.tool.effect.touches_world:
+            self._alarms.set(self, self._began_at + self.tool.timeout)
+        self._waits()
 
     async def _await_here(self, work: Awaitable[Any]) -> Any:
         """Await what a function in a thread has returned, as an async function is awaited.
@@ -299,10 +307,11 @@ class Call:
 
     def _within_bounds(self, work: Awaitable[Any]) -> Awaitable[Any]:
         """Return it so that it can be left behind, and does not go on after its time."""
-        awaited = _awaited(work)
+        if type(work) is not types.CoroutineType:
+            work = _awaited(work)
         if self._until is None:
-            return detachable(awaited, self._is_left)
-        return in_time(awaited, self._until, self._is_late, self._is_left)
+            return detachable(work, self._is_left, self._wait)
+        return in_time(work, self._until, self._is_late, self._is_left, self._wait)
 
     def _is_left(self) -> bool:
         """Return whether a cancel that comes now ends the wait, and is not for the tool to hear.

@@ -236,7 +236,9 @@ async def _done(host: Host, effect: Attempt) -> EffectRecord:
     record = host.history.outcomes.get(effect.position)
     if record is None:
         return performed(host, effect.position, None)
-    return performed(host, effect.position, await host.journal.value(record), record.left)
+    return performed(
+        host, effect.position, values.decode(await host.journal.raw(record)), record.left
+    )
 
 
 async def _call(host: Host, effect: Attempt) -> Undoing:

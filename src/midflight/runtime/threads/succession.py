@@ -13,7 +13,7 @@ from midflight.inputs import Ids
 from midflight.journal import events as e
 from midflight.journal.phases import Mode
 from midflight.journal.record import Event
-from midflight.journal.requests import scopes
+from midflight.journal.requests import Known, decide, scopes
 from midflight.journal.state import RunState
 from midflight.journal.threads.front import Find, Moves, after_end, go_on, is_spoken_to
 from midflight.journal.threads.thread import FrontChanged, Said, ThreadState
@@ -161,6 +161,17 @@ async def end(
         if begun != run:
             await host.ensure(begun)
     return not host.journal.state.alive
+
+
+async def cancel_itself(host: Host, request: e.CancelRequested) -> None:
+    """Cancel the run, because somebody has said so to the run itself."""
+    run = host.journal.run
+
+    def decided(view: View) -> Draft:
+        verdict = decide(view.states[run], request)
+        return Draft() if isinstance(verdict, Known) else Draft({run: verdict})
+
+    await host.journal.submit(Submit(host.ids(), (run,), decided), host.signals.is_stopped)
 
 
 def with_what_follows(view: View, draft: Draft, *, new: str, covered: str) -> Draft:

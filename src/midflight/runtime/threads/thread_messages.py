@@ -33,8 +33,7 @@ from midflight.runtime.host import Host
 from midflight.runtime.signals import still_moves
 from midflight.runtime.threads.succession import begun_in, read_report, thread_of, to_front
 from midflight.runtime.threads.thread_triage import Triage
-from midflight.stores.protocol import Draft, Submit, View, Watch
-from midflight.tasks import owned_tasks
+from midflight.stores.protocol import Draft, Submit, View
 
 RUSH_MAX: Final = 3  # while people keep writing each call waits twice as long; so often
 NOTHING: Final = "nothing unread"
@@ -43,21 +42,24 @@ NOTHING: Final = "nothing unread"
 class Attention:
     """The attention that a driver pays to the messages of its run's thread."""
 
-    __slots__ = ("_arriving", "_choosing", "_heard", "_host", "_rushed", "_talk", "_triage")
+    __slots__ = (
+        "_arrived", "_arriving", "_heard", "_host", "_rushed", "_talk", "_triage", "choosing",
+    )  # fmt: skip
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._talk: ThreadState | None = None
         self._arriving = host.agent.converses  # and has not seen the thread yet
         self._triage = Triage(host)
-        self._choosing = False
+        self._arrived: anyio.Event | None = None
+        self.choosing = False  # about messages
         self._heard = 0
         self._rushed = 0
 
     @property
     def busy(self) -> bool:
         """True while there are messages to look at, or may be, or they are being looked at."""
-        return self._arriving or self._choosing or self._due()
+        return self._arriving or self.choosing or self._due()
 
     @property
     def has_messages(self) -> bool:
@@ -73,7 +75,7 @@ class Attention:
     async def stop(self, why: str) -> None:
         """End it and wait until that is on record; the function was told, so none begins anew."""
         self.abort(why)
-        await self._host.journal.until(lambda: not self._choosing)
+        await self._host.journal.until(lambda: not self.choosing)
 
     async def pay_attention(self) -> None:
         """For as long as the run is driven here."""
@@ -88,13 +90,15 @@ class Attention:
         self._talk = talk
         if talk.host is None and talk.front == host.journal.run:
             await self._be_host(thread)
-        host.journal.listen(self._triage.abort_if_stopped)
-        async with host.journal.client.watch({thread: talk.head}) as news, owned_tasks() as tasks:
-            tasks.start_soon(self._listen, news)
-            while True:
-                await host.journal.until(self._due)
+        host.journal.watch_also(thread, talk.head, self._hear)
+        while True:
+            if self.has_messages:
+                await host.journal.until(self._due, resting=True)
                 await self._let_them_finish()
                 await self._look()
+            else:
+                self._arrived = anyio.Event()
+                await self._arrived.wait()
 
     async def _be_host(self, thread: str) -> None:
         """Make this agent the thread's host: the starter of the run knew only the agent's name."""
@@ -108,9 +112,8 @@ class Attention:
         await self._host.journal.submit(Submit(self._host.ids(), (thread,), decided))
         await self._catch_up()
 
-    async def _listen(self, news: Watch) -> None:
-        async for record in news:
-            self._fold([record])
+    def _hear(self, record: Recorded) -> None:
+        self._fold([record])
 
     def _fold(self, records: Sequence[Recorded]) -> None:
         talk = self._talk
@@ -120,6 +123,8 @@ class Attention:
             if record.position == talk.head + 1:
                 advance(talk, record)
         self._heard += talk.messages - before
+        if self.has_messages and self._arrived is not None:
+            self._arrived.set()
         self._host.journal.stir()
 
     async def _catch_up(self) -> None:
@@ -153,7 +158,7 @@ class Attention:
         talk = self._talk
         if talk is None or not self._due():
             return
-        self._choosing = True
+        self.choosing = True
         try:
             messages = [dataclasses.replace(m) for m in front.open_messages(talk)]
             done = await self._triage.choose(messages)
@@ -162,7 +167,7 @@ class Attention:
                 for run in begun_in(done):
                     await self._host.ensure(run)
         finally:
-            self._choosing = False
+            self.choosing = False
             self._host.journal.stir()
 
 

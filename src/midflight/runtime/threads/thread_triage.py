@@ -172,7 +172,7 @@ class Triage:
         if self._call is not None:
             self._call.abort(why)
 
-    def abort_if_stopped(self, _record: Recorded) -> None:
+    def _abort_if_stopped(self, _record: Recorded) -> None:
         """Abort the call at once, in both modes, if the run is held, redirected or cancelled."""
         if self._call is None or self.may_ask:
             return
@@ -223,7 +223,8 @@ class Triage:
         self._call = call = Call(declared, (view,), {}, host.alarms, purse)
         deaf = host.alarms.loop.call_later(TRIAGE_S + GRACE_S, call.abort, LATE)
         try:
-            ending = await call.run()
+            with host.journal.listening(self._abort_if_stopped):
+                ending = await call.run()
         finally:
             deaf.cancel()
             self._call = None

@@ -363,7 +363,10 @@ class Transaction:
                 state = self._states[journal][0]
             else:  # a later job on it failed half-way, and what it had folded was forgotten
                 state = self._fold_rows(empty_state(journal))
-            due = state.due_at if isinstance(state, RunState) else None
+            waits = isinstance(state, RunState) and (
+                state.questions or state.timers or state.windows
+            )
+            due = state.due_at if isinstance(state, RunState) and waits else None
             if journal in staged.reshaped or self._due.get(journal, -1.0) != due:
                 changed.append(msgspec.structs.astuple(summary(state))[: len(STORED)])
             else:

@@ -1,11 +1,11 @@
-"""The verbs over a run: pause, resume, redirect, cancel, fork, undo, recover; and its holds."""
+"""The verbs over a run: pause, resume, redirect, cancel, fork, undo, holds; and the kill switch."""
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import anyio
+import msgspec
 import typer
 
 from midflight.errors import InvalidRequest
@@ -17,13 +17,16 @@ from midflight.interfaces.cli.arguments import (
     Tokens,
     ToolCalls,
     Usd,
-    confirmed,
+    confirm,
 )
-from midflight.interfaces.cli.commands.look_commands import book_of
 from midflight.interfaces.cli.console import print, print_json
-from midflight.interfaces.cli.target import SHOWN, Desk, RunArgument, at_a_desk
+from midflight.interfaces.cli.run_display import book_of
+from midflight.interfaces.cli.target import BEHIND, Desk, RunArgument, at_a_desk
+from midflight.interfaces.terminal.looks import SHOWN
+from midflight.journal.phases import IN_MOTION
 from midflight.journal.record import Limits
 from midflight.journal.state import RunState
+from midflight.stores.protocol import Query
 from midflight.view.amounts import cap_words
 
 app = typer.Typer()
@@ -34,6 +37,7 @@ Wait = Annotated[
     float, typer.Option(min=0, max=3600, metavar="SECONDS", help="How long to wait for it.")
 ]
 CANCEL_WAIT_S = 10.0
+SCOPE = Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")]
 
 
 @at_a_desk(app)
@@ -90,17 +94,9 @@ async def cancel(
     meant = await desk.run(run)
     offer = (await desk.control.preview(meant))["cancel"]
     if offer.confirm and not yes:
-        _confirm(offer.confirm)
+        confirm(offer.confirm, "not cancelled. Nothing was changed.")
     accepted = await desk.control.cancel(meant, now=now, scope=scope)
     return await deliver(desk, accepted, wait_s=wait, ready=lambda state: not state.alive)
-
-
-def _confirm(question: str) -> None:
-    """Ask at the terminal; without one, refuse unless ``--yes`` was given."""
-    if not sys.stdin.isatty():
-        raise InvalidRequest(f"{question} Confirm with --yes. Nothing was changed.")
-    if not confirmed(question):
-        raise InvalidRequest("not cancelled. Nothing was changed.")
 
 
 @at_a_desk(app)
@@ -238,3 +234,87 @@ def _only(run: str, state: RunState) -> int:
             f"several effects are in flight: {some}. Name the one to stop. Nothing was changed."
         )
     return able[0].position
+
+
+@at_a_desk(app)
+async def kill(
+    desk: Desk,
+    scope: SCOPE,
+    reason: Annotated[str, typer.Option(help="For the record.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Stop everything in a scope at once. No undo and no saving; cancel stops one run cleanly."""
+    if not yes:
+        await _ask(desk, scope)
+    killing = await desk.control.kill(scope, reason=reason, **desk.named)
+    seen = await _was_seen(desk, scope)
+    if desk.as_json:
+        print_json({**msgspec.structs.asdict(killing), "seen": seen})
+        return 0
+    number = len(killing.killed)
+    print(f"Stopped {number} run{'s' * (number != 1)}. New ones are refused until the release.")
+    for run, flying in killing.killed.items():
+        print(f"  {run[:SHOWN]}" + (f"  in flight: {len(flying)}" if flying else ""))
+    if not seen:
+        print(f"No {scope.partition(':')[0]} of that name was ever seen here; the stop holds.")
+    print(f"Release with: {desk.command('release', scope)}")
+    return 0
+
+
+async def _was_seen(desk: Desk, scope: str) -> bool:
+    """Return whether anything was ever in this scope; a switch holds for later runs all the same.
+
+    Ask after the switch is set, so that nothing can come in between.
+    """
+    kind, _, name = scope.partition(":")
+    if kind == "agent":
+        return bool(await desk.control.runs(Query(agent=name, limit=1)))
+    if kind == "thread":
+        rows = await desk.control.runs(Query(kind="thread", before=name + BEHIND, limit=1))
+        return any(row.journal == name for row in rows) or bool(
+            await desk.control.runs(Query(thread=name, limit=1))
+        )
+    return True
+
+
+async def _ask(desk: Desk, scope: str) -> None:
+    rows = await desk.control.in_scope(scope)
+    number = sum(row.phase in IN_MOTION for row in rows)
+    resting = len(rows) - number
+    others = f", and keep {resting} queued, paused or waiting from moving" if resting else ""
+    work = f"{number} run{'s' * (number != 1)} at work"
+    question = f"Stop {work} now{others}? No undo and no saving."
+    confirm(question, "not stopped. Nothing was changed.")
+
+
+@at_a_desk(app)
+async def release(
+    desk: Desk,
+    scope: SCOPE = "",
+) -> int:
+    """Let a scope move again. Without one: list what is stopped."""
+    if not scope:
+        return await _switches(desk)
+    released = await desk.control.release(scope, **desk.named)
+    if desk.as_json:
+        print_json({"scope": scope, "released": released})
+    else:
+        print(
+            f"{scope} may move again."
+            if released
+            else f"{scope} was not stopped. Nothing was changed."
+        )
+    return 0 if released else 1
+
+
+async def _switches(desk: Desk) -> int:
+    found = await desk.control.switches()
+    if desk.as_json:
+        print_json({"switches": found})
+        return 0
+    for switch in found:
+        why = f": {switch.reason}" if switch.reason else ""
+        print(f"{switch.scope}  stopped by {switch.by}{why}")
+    if not found:
+        print("Nothing is stopped.")
+    return 0

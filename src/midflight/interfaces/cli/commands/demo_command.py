@@ -31,10 +31,9 @@ from midflight.interfaces.cli.commands.serve_command import (
     listening,
     serving,
 )
-from midflight.interfaces.cli.console import greeting, print, print_json
-from midflight.interfaces.cli.logs import Lines
+from midflight.interfaces.cli.commands.token_command import open_privately
+from midflight.interfaces.cli.console import LogLines, greeting, print, print_json
 from midflight.interfaces.cli.target import JsonOption
-from midflight.interfaces.cli.web_address import open_privately
 
 if TYPE_CHECKING:
     from midflight.demo.cast import Cast
@@ -191,6 +190,6 @@ def _has_display() -> bool:
 def _log_to(path: Path) -> None:
     """Write the log to a file, because people read the terminal."""
     handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(Lines())
+    handler.setFormatter(LogLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("midflight").setLevel(logging.INFO)

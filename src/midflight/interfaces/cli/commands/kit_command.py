@@ -98,7 +98,10 @@ def report(
 
     path = Path(results)
     if not path.exists():
-        raise InvalidRequest(f"{path} is not there; midflight kit run makes it.")
+        raise InvalidRequest(
+            f"there are no figures in {path}: midflight kit run makes them, and --results names "
+            "others."
+        )
     if format is Format.JSON and not as_json:
         sys.stdout.write(path.read_text(encoding="utf-8"))
         return 0

@@ -1,41 +1,45 @@
-"""Looking at runs: the list of them, one of them in full, and one as a picture while it works."""
+"""Looking at runs: the list of them, one of them in full, and the terminal app."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated
 
+import anyio
 import typer
 
+from midflight.errors import to_install
 from midflight.interfaces.cli.acknowledgement import nobody, question_lines, tell_receipt, ways_on
-from midflight.interfaces.cli.console import STYLES, console, print, print_json
-from midflight.interfaces.cli.target import SHOWN, Desk, RunArgument, at_a_desk
-from midflight.interfaces.cli.thread_output import talk_of
+from midflight.interfaces.cli.commands.run_command import Connection, watch
+from midflight.interfaces.cli.console import USAGE, console, print, print_json, tell
+from midflight.interfaces.cli.run_display import book_of, talk_of
+from midflight.interfaces.cli.target import (
+    LAST,
+    Desk,
+    JsonOption,
+    RunArgument,
+    ServerOption,
+    StoreOption,
+    TokenOption,
+    at_a_desk,
+    opened,
+    where_of,
+)
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.looks import SAID, told
+from midflight.interfaces.terminal.looks import SAID, SHOWN, told
 from midflight.interfaces.terminal.safe_text import folded, more
 from midflight.journal.phases import ENDS, Cause, Phase
 from midflight.journal.status import one_line
-from midflight.stores.protocol import PAGE, Query, Row
+from midflight.stores.protocol import Query, Row
 from midflight.view import RunBook, RunSheet
-from midflight.view.amounts import count, money
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from midflight.control.any_control import AnyControl
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
-
-from midflight.interfaces.terminal.safe_text import visible
-from midflight.journal.state import RunState
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text
+    from midflight.interfaces.cli.rich_console import Screen
 
 
 app = typer.Typer()
-TITLE_WIDTH = 44
 SAID_SHOWN = 3
 OFFERED = {
     "pause": "pause",
@@ -73,33 +77,12 @@ async def runs(
     if not rows:
         print("Nothing has run yet." if query == Query(limit=limit) else "No run is like that.")
         return 0
-    _table(rows, await desk.control.store.now())
+    from midflight.interfaces.cli.rich_console import table_of
+
+    console().print(table_of(rows, await desk.control.store.now()))
     if further:
         print(f"More: {desk.command('runs', '--before', further)}")
     return 0
-
-
-def _table(rows: list[Row], now: float) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name in ("run", "state", "agent", "title", "steps", "spent", "changed"):
-        table.add_column(name, no_wrap=True, justify="right" if name == "steps" else "left")
-    for row in rows:
-        sign, word, tone = looks.stands(row.phase, undriven=row.undriven)
-        spent = money(row.usd) if row.usd else ""
-        spent = spent or (f"{count(row.tokens)} tokens" if row.tokens else "")
-        table.add_row(
-            row.journal[:SHOWN],
-            Text(f"{sign} {word}", style=STYLES[tone]),
-            row.agent,
-            Text(looks.one_line(row.title, TITLE_WIDTH)),
-            str(row.steps),
-            spent,
-            looks.ago(now - row.updated_at),
-        )
-    console().print(table)
 
 
 @at_a_desk(app)
@@ -139,30 +122,16 @@ async def _below(control: AnyControl, book: RunBook) -> dict[str, Row]:
     return {row.journal: row for row in rows}
 
 
-async def book_of(control: AnyControl, run: str) -> RunBook:
-    """Return the run with all its records, and whether anybody drives it."""
-    book = RunBook(run)
-    while page := await control.store.read(run, after=book.state.head):
-        for record in page:
-            book.take(record)
-        if len(page) < PAGE:
-            break
-    book.undriven(await control.undriven_since(book.state))
-    return book
-
-
-def _head(out: Console, book: RunBook, sheet: RunSheet, now: float, *, whole: bool) -> None:
-    from rich.text import Text
-
+def _head(out: Screen, book: RunBook, sheet: RunSheet, now: float, *, whole: bool) -> None:
     sign, _, tone = looks.of_sheet(sheet)
     word, rest = looks.headline(sheet)
-    out.print(Text(f"{sheet.run}  {sheet.agent}", style="dim"))
-    out.print(Text(looks.one_line(sheet.title or sheet.brief, 200), style="bold"))
-    out.print(Text.assemble((f"{sign} {word}", STYLES[tone]), f"  {looks.one_line(rest, 200)}"))
-    out.print(Text(looks.meter(sheet, book.state, now), style="dim"))
+    out.print(f"{sheet.run}  {sheet.agent}", style="dim")
+    out.print(looks.one_line(sheet.title or sheet.brief, 200), style="bold")
+    out.pieces((f"{sign} {word}", tone), f"  {looks.one_line(rest, 200)}")
+    out.print(looks.meter(sheet, book.state, now), style="dim")
     for place in folded(len(sheet.changes), whole=whole):
         if isinstance(place, range):
-            out.print(Text(more(place, "redirect", ALL), style="dim"))
+            out.print(more(place, "redirect", ALL), style="dim")
             continue
         change = sheet.changes[place]
         when = "Redirected" if change.applied else "Will change"
@@ -170,9 +139,9 @@ def _head(out: Console, book: RunBook, sheet: RunSheet, now: float, *, whole: bo
     out.print()
 
 
-def _steps(out: Console, sheet: RunSheet, now: float, *, whole: bool) -> None:
+def _steps(out: Screen, sheet: RunSheet, now: float, *, whole: bool) -> None:
     """The steps; of many the first and the last, where it stands, and what has gone wrong."""
-    from rich.text import Text
+    from midflight.interfaces.cli.rich_console import step_line
 
     at = looks.current_step(sheet)
     around = range(at - AROUND, at + AROUND + 1) if at is not None else ()
@@ -180,28 +149,9 @@ def _steps(out: Console, sheet: RunSheet, now: float, *, whole: bool) -> None:
     wrong = [n for n, step in enumerate(sheet.steps) if step.status in WRONG]
     for place in folded(len(sheet.steps), [*wrong[-WRONG_SHOWN:], *sorted(marked)], whole=whole):
         if isinstance(place, range):
-            out.print(Text(f"  {more(place, 'step', ALL)}", style="dim"))
+            out.print(f"  {more(place, 'step', ALL)}", style="dim")
         else:
             out.print(step_line(sheet.steps[place], now))
-
-
-def step_line(step: Any, now: float) -> Any:
-    """Return the line of a step: sign, word and name, how long, and its result."""
-    from rich.text import Text
-
-    style = STYLES[looks.TONES[step.status]]
-    about = "; ".join(filter(None, [step.error or step.summary, looks.step_when(step, now)]))
-    took = looks.step_seconds(step, now)
-    columns = f"{step.word:<14}", f"{took:>6}  "
-    word, seconds = columns if len(step.word) <= 14 else (f"{step.word:<22}", "")
-    return Text.assemble(
-        (f"  {looks.SIGNS[step.status]} ", style),
-        f"{looks.one_line(step.name, looks.NAME_WIDTH):<32} ",
-        (word, style),
-        (seconds, "dim"),
-        (looks.one_line(about, 100), "red" if step.error else "dim"),
-        (" (rewritten)" if step.rewritten else "", "dim"),
-    )
 
 
 def _questions(desk: Desk, sheet: RunSheet) -> None:
@@ -215,15 +165,13 @@ def _questions(desk: Desk, sheet: RunSheet) -> None:
         print(f"\n  {command}")
 
 
-def _notices(out: Console, sheet: RunSheet, *, whole: bool) -> None:
+def _notices(out: Screen, sheet: RunSheet, *, whole: bool) -> None:
     """The notices that people were given, whole; of many the first and the last."""
-    from rich.text import Text
-
     for place in folded(len(sheet.notices), whole=whole):
         if isinstance(place, range):
-            out.print(Text(f"  {more(place, 'notice', ALL)}", style="dim"))
+            out.print(f"  {more(place, 'notice', ALL)}", style="dim")
         else:
-            out.print(Text(f"  Notice: {looks.indented(sheet.notices[place][1])}"))
+            out.print(f"  Notice: {looks.indented(sheet.notices[place][1])}")
 
 
 async def _said(desk: Desk, sheet: RunSheet) -> None:
@@ -236,75 +184,49 @@ async def _said(desk: Desk, sheet: RunSheet) -> None:
         print(f"  {desk.command('thread', sheet.run[:SHOWN])}")
 
 
-def _offers(out: Console, sheet: RunSheet) -> None:
-    from rich.text import Text
-
+def _offers(out: Screen, sheet: RunSheet) -> None:
     out.print()
     for verb, name in OFFERED.items():
         offer = sheet.preview[verb]
         if offer.enabled and (verb != "raise limits" or Cause.CAP in sheet.holds):
-            out.print(Text.assemble(f"  {name:<12}", (looks.indented(offer.consequence), "dim")))
+            out.pieces(f"  {name:<12}", (looks.indented(offer.consequence), "dim"))
 
 
-RECONNECTING: Final = ("Reconnecting", "The agent keeps running")
-ABOVE: Final = "the question stands above"
-AT_WORK: Final = frozenset({"running", "retrying", "waiting", "undoing", "lost"})
+AWAY_S = 24 * 3600.0  # somebody who looks on waits as long as they like
 
 
-def draw(
-    sheet: RunSheet,
-    state: RunState,
-    texts: Mapping[str, str],
-    now: float,
-    width: int,
-    leaves: str,
-    *,
-    there: bool,
-) -> RenderableType:
-    """Return the picture; ``there``: the server answers; ``leaves`` says what Ctrl-C does."""
-    from rich.console import Group
-    from rich.text import Text
+@app.command()
+def tui(
+    run: Annotated[str, typer.Argument(metavar="[RUN]", help="Which one to begin with.")] = "",
+    plain: Annotated[bool, typer.Option("--plain", help="Lines only, for a log.")] = False,
+    store: StoreOption = "",
+    server: ServerOption = "",
+    token_file: TokenOption = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Watch and steer runs: Esc pauses, Ctrl+R redirects, Ctrl+X cancels, Ctrl+C twice leaves."""
+    if plain or as_json:
+        return watch(run or LAST, plain, store, server, token_file, as_json)
+    if find_spec("textual") is None:
+        raise ImportError(f"midflight tui needs an extra: {to_install('tui')}")
+    where = where_of(store, server, token_file)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        told = "midflight tui needs a terminal; use --plain for lines. Nothing was opened."
+        return tell("usage", told, USAGE, as_json)
+    from midflight.interfaces.tui.tui_app import MidflightApp
 
-    rows = _pictured_steps(sheet, texts, now, width)
-    rows.append(_bar(sheet, state, now, width, there=there))
-    if sheet.phase not in ENDS:
-        rows.append(Text(f"  {leaves}", style="dim"))
-    return Group(*rows)
+    async def seated() -> str:
+        async with opened(where) as desk:  # a refusal is told at once, before the app opens
+            await desk.control.runs(Query(limit=1))
+        there = Connection()
+        async with opened(where, away_s=AWAY_S, connected=there.tell) as desk:
+            meant = await desk.run(run) if run else ""
+            shown = MidflightApp(desk.control, run=meant, named=desk.named)
+            there.shown = shown
+            await shown.run_async()
+            left = shown.run_shown
+            return desk.command("tui", *([left[:SHOWN]] if left else []))
 
-
-def _pictured_steps(
-    sheet: RunSheet, texts: Mapping[str, str], now: float, width: int
-) -> list[Text]:
-    from rich.text import Text
-
-    rows: list[Text] = []
-    said = looks.spoken(sheet, texts)
-    for step in sheet.steps:
-        if step.status in AT_WORK:
-            rows.append(step_line(step, now))
-            if text := said.get(step.id, "").strip():
-                rows.append(Text(f"    {_tail(text, width - 6)}", style="dim"))
-    return rows
-
-
-def _bar(sheet: RunSheet, state: RunState, now: float, width: int, *, there: bool) -> Text:
-    from rich.text import Text
-
-    sign, _, tone = looks.of_sheet(sheet)
-    word, rest = looks.headline(sheet) if there else RECONNECTING
-    if sheet.questions and rest == sheet.questions[0].message:
-        rest = ABOVE  # whole, with what may be answered; here it would be cut
-    meter = looks.meter(sheet, state, now)
-    near = "yellow" if looks.is_near_cap(sheet, now) else "dim"
-    room = max(10, width - len(word) - len(meter) - 10)
-    return Text.assemble(
-        (f"{sign} {word}", f"bold {STYLES[tone]}"),
-        f"  {looks.one_line(rest, room)}  ",
-        (meter, near),
-        no_wrap=True,
-    )
-
-
-def _tail(text: str, width: int) -> str:
-    flat = visible(" ".join(text.split()))
-    return flat if len(flat) <= width else f"…{flat[-(width - 1) :]}"
+    back = anyio.run(seated)
+    print(f"Left. Runs go on without you; come back with: {back}")
+    return 0

@@ -1,10 +1,13 @@
-"""``midflight run``: start a run here and drive it, or on a server, and follow it."""
+"""``midflight run`` and ``midflight watch``: begin a run, here or on a server, and follow it."""
 
 from __future__ import annotations
 
 import shlex
+import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import anyio
 import msgspec
@@ -14,7 +17,7 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.driver_pool import DRAIN_S
 from midflight.engines.local_engine import LEAVING, LocalEngine, leaving_on
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, MidflightError
 from midflight.interfaces.cli.arguments import (
     Repeats,
     Seconds,
@@ -25,21 +28,22 @@ from midflight.interfaces.cli.arguments import (
     found_at,
 )
 from midflight.interfaces.cli.commands.control_commands import begun
-from midflight.interfaces.cli.commands.watch_command import (
-    LEAVE_S,
-    Connection,
-    PlainOption,
-    detached,
-    follow,
-    say_left,
+from midflight.interfaces.cli.console import (
+    DETACHED,
+    ENDS,
+    ReaderLeft,
+    Unknown,
+    keep_tracebacks_off_the_screen,
+    let_go,
+    person,
+    print,
+    print_json,
 )
-from midflight.interfaces.cli.console import DETACHED, Unknown, person
-from midflight.interfaces.cli.logs import keep_tracebacks_off_the_screen
-from midflight.interfaces.cli.run_display import Follower, follower
+from midflight.interfaces.cli.run_display import Lines, book_of, follower, news_of, talk_of
 from midflight.interfaces.cli.target import (
-    SHOWN,
     Desk,
     JsonOption,
+    RunArgument,
     ServerOption,
     StoreOption,
     TokenOption,
@@ -47,11 +51,132 @@ from midflight.interfaces.cli.target import (
     opened,
     where_of,
 )
-from midflight.journal.phases import Role
+from midflight.interfaces.terminal.looks import SHOWN
+from midflight.journal.phases import Phase, Role
 from midflight.journal.record import Actor, Limits
 from midflight.stores.factory import open_store
+from midflight.tasks import owned_tasks
+from midflight.view import RunBook
+
+if TYPE_CHECKING:
+    from midflight.interfaces.tui.tui_app import MidflightApp
 
 app = typer.Typer()
+PlainOption = Annotated[bool, typer.Option("--plain", help="Lines only, for a log.")]
+LEAVE_S = 5.0
+LOOK_S = 2.0  # at whether its driver lives
+
+
+@app.command()
+def watch(
+    run: RunArgument,
+    plain: PlainOption = False,
+    store: StoreOption = "",
+    server: ServerOption = "",
+    token_file: TokenOption = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Follow a run until it ends; Ctrl-C leaves it alone, and it goes on."""
+    where = where_of(store, server, token_file)
+
+    async def seated() -> int:
+        connection = Connection()
+        async with opened(where, as_json=as_json, connected=connection.tell) as desk:
+            meant = await desk.run(run)
+            shown = follower(where.command, as_json=as_json, plain=plain)
+            connection.shown = shown
+            status = DETACHED
+            async with leaving_on(LEAVING, LEAVE_S) as until_told:
+                with until_told:
+                    status = await follow(desk, meant, shown)
+            return detached(desk, meant, as_json) if status == DETACHED else status
+
+    return anyio.run(seated)
+
+
+class Connection:
+    """Passes on whether the server is there, to whoever shows it."""
+
+    def __init__(self) -> None:
+        self.shown: Lines | MidflightApp | None = None
+        self._there = True
+
+    def tell(self, there: bool) -> None:
+        """Tell the one that shows it when the server has gone or is back."""
+        if there != self._there and self.shown is not None:
+            self.shown.connected(there)
+        self._there = there
+
+
+async def follow(desk: Desk, run: str, shown: Lines, *, driving: bool = False) -> int:
+    """Show a run until it has ended; the exit status says how, or that the reader left before.
+
+    ``driving``: this process is about to drive it, and has perhaps not begun to.
+    """
+    book = await book_of(desk.control, run)
+    if driving:
+        book.undriven(None)
+    try:
+        await _until_its_end(desk, book, shown)
+    except* ReaderLeft:
+        pass  # the phase of the run gives the exit status
+    return ENDS.get(book.state.phase, DETACHED)
+
+
+async def _until_its_end(desk: Desk, book: RunBook, shown: Lines) -> None:
+    run = book.state.journal
+    talk = await talk_of(desk.control, book.state.thread)
+    with shown:
+        shown.begin(book, talk, await desk.control.store.now())
+        if book.state.phase not in ENDS:
+            cursors = {run: book.state.head, talk.state.journal: talk.state.head}
+            async with (
+                desk.control.watch_live(cursors) as news,
+                owned_tasks(
+                    partial(shown.tick, desk.control.store),
+                    partial(_look_at_driver, desk, book, shown),
+                ),
+            ):
+                async for item in news:
+                    shown.take(item)
+                    if book.state.phase in ENDS:
+                        break
+            async for record in news_of(desk.control, talk):  # said before its end, told after it
+                shown.take(record)
+        result = await desk.control.result(run) if book.state.phase is Phase.DONE else None
+        shown.end(result)
+
+
+async def _look_at_driver(desk: Desk, book: RunBook, shown: Lines) -> None:
+    """Ask every now and then whether anybody drives it: no record says that a process died."""
+    while True:
+        await anyio.sleep(LOOK_S)
+        with suppress(MidflightError):  # the watch itself tells of this error
+            if book.undriven(await desk.control.undriven_since(book.state)):
+                shown.driven()
+
+
+def detached(desk: Desk, run: str, as_json: bool) -> int:
+    """Say that the run goes on, and how to come back."""
+    back = desk.command("watch", run[:SHOWN])
+    words = f"Detached. The run goes on without you; come back with: {back}"
+    return say_left(run, back, words, as_json)
+
+
+def say_left(run: str, back: str, words: str, as_json: bool) -> int:
+    """Say it on standard output; if its reader has left as well, on standard error."""
+    try:
+        if as_json:
+            print_json({"type": "detached", "run": run, "back": back})
+        else:
+            print(f"\n{words}", flush=True)
+    except ReaderLeft:
+        let_go(sys.stdout)
+        if not as_json:
+            print(words, file=sys.stderr)
+    return DETACHED
+
+
 WORKDIR = Path(".midflight")
 
 
@@ -177,7 +302,7 @@ async def _here(
     """Drive it in this process. Leaving holds it, as the end of a server does."""
     who = Actor(by=person(), role=Role.OPERATOR, channel="cli")
     status, started = DETACHED, ""
-    shown: Follower = follower(where.command, as_json=as_json, plain=plain, driving=True)
+    shown: Lines = follower(where.command, as_json=as_json, plain=plain, driving=True)
     keep_tracebacks_off_the_screen()
     async with (
         leaving_on(LEAVING, DRAIN_S + LEAVE_S) as until_told,

@@ -40,11 +40,15 @@ from midflight.interfaces.cli.arguments import (
     controlling,
     placing,
 )
-from midflight.interfaces.cli.commands.token_command import KEYS, KeysOption, keyring_at
-from midflight.interfaces.cli.console import greeting, person, print, print_json
-from midflight.interfaces.cli.logs import log_to_stderr
+from midflight.interfaces.cli.commands.token_command import (
+    KEYS,
+    KeysOption,
+    keyring_at,
+    parts_of,
+    public_origin,
+)
+from midflight.interfaces.cli.console import greeting, log_to_stderr, person, print, print_json
 from midflight.interfaces.cli.target import JsonOption, StoreOption, store_of
-from midflight.interfaces.cli.web_address import parts_of, public_origin
 from midflight.journal.phases import Role
 from midflight.stores.factory import shown
 from midflight.tasks import owned_tasks

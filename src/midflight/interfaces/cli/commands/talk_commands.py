@@ -15,7 +15,6 @@ from midflight.control.ack import Ack
 from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.acknowledgement import WAIT_S, nobody, question_lines, way_out
-from midflight.interfaces.cli.commands.look_commands import book_of
 from midflight.interfaces.cli.console import (
     DETACHED,
     DONE,
@@ -25,11 +24,11 @@ from midflight.interfaces.cli.console import (
     print,
     print_json,
 )
-from midflight.interfaces.cli.target import SHOWN, Desk, RunArgument, at_a_desk
-from midflight.interfaces.cli.thread_output import Talking, talk_of
+from midflight.interfaces.cli.run_display import Talking, book_of, talk_of
+from midflight.interfaces.cli.target import Desk, RunArgument, at_a_desk
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.terminal.answer_form import plain
-from midflight.interfaces.terminal.looks import indented, one_line
+from midflight.interfaces.terminal.looks import SHOWN, indented, one_line
 from midflight.journal.record import Recorded
 from midflight.stores.protocol import Query
 from midflight.view import RunSheet, ThreadSheet, control_bar
@@ -117,7 +116,9 @@ async def answer(
     """Answer a question of a run; the first answer wins."""
     sheet = (await book_of(desk.control, await desk.run(run))).sheet()
     if not sheet.questions:
-        raise InvalidRequest(f"run {sheet.run} asks nothing now; it is {sheet.phase}.")
+        raise InvalidRequest(
+            f"run {sheet.run} asks nothing now; it is {sheet.phase}. Nothing was answered."
+        )
     if not (payload or decline):
         return _questions(desk, sheet, question)
     chosen = question or _only(desk, sheet)

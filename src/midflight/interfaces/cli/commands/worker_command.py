@@ -34,8 +34,7 @@ from midflight.interfaces.cli.arguments import (
     placing,
 )
 from midflight.interfaces.cli.commands.serve_command import listening
-from midflight.interfaces.cli.console import greeting, print, print_json
-from midflight.interfaces.cli.logs import log_to_stderr
+from midflight.interfaces.cli.console import greeting, log_to_stderr, print, print_json
 from midflight.interfaces.cli.target import JsonOption, StoreOption, store_of
 from midflight.stores.factory import open_store, shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -41,23 +41,32 @@ class Quotas(Struct, frozen=True):
     streams_in_all: int = 2_000
 
 
+Left: TypeAlias = dict[str, tuple[float, float]]
+"""A caller -> what they may still send at once, as of when."""
+
+
+def _refilled(known: Left, caller: str, rate: float, burst: float, now: float) -> float:
+    """Return what a caller may send at once now: it fills up again with time."""
+    if len(known) > CALLERS_MAX:
+        known.clear()
+    left, since = known.get(caller, (float(burst), now))
+    return min(burst, left + max(0.0, now - since) * rate)
+
+
 class Meter:
     """Counts what callers do."""
 
     def __init__(self, quotas: Quotas, clock: Clock) -> None:
         self.quotas = quotas
         self._clock = clock
-        self._left: dict[str, tuple[float, float]] = {}  # caller -> requests left, as of when
-        self._bytes_left: dict[str, tuple[float, float]] = {}  # likewise
+        self._left: Left = {}  # requests
+        self._bytes_left: Left = {}
         self._streams: Counter[str] = Counter()
 
     def count_request(self, caller: str) -> None:
         """One more request; refused when the caller is too quick."""
-        rate, burst, now = self.quotas.requests_per_s, self.quotas.burst, self._clock()
-        if len(self._left) > CALLERS_MAX:
-            self._left.clear()
-        left, since = self._left.get(caller, (float(burst), now))
-        left = min(burst, left + max(0.0, now - since) * rate)
+        rate, now = self.quotas.requests_per_s, self._clock()
+        left = _refilled(self._left, caller, rate, self.quotas.burst, now)
         if left < 1:
             wait = max(1, round((1 - left) / rate))
             raise Problem(
@@ -95,10 +104,7 @@ class Meter:
     def count_bytes(self, caller: str, size: int) -> None:
         """Count a body; a large one is refused while the caller has sent too much of late."""
         rate, now = self.quotas.bytes_per_s, self._clock()
-        if len(self._bytes_left) > CALLERS_MAX:
-            self._bytes_left.clear()
-        left, since = self._bytes_left.get(caller, (float(self.quotas.bytes_burst), now))
-        left = min(self.quotas.bytes_burst, left + max(0.0, now - since) * rate)
+        left = _refilled(self._bytes_left, caller, rate, self.quotas.bytes_burst, now)
         if left < size and size > SMALL:
             wait = max(1, round((size - left) / rate))
             raise Problem(

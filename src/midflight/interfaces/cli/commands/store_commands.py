@@ -1,8 +1,9 @@
-"""``midflight audit``: export the audit of a store, say where it ends, check that it is whole."""
+"""For operators of a store: remove runs that ended long ago; export the audit, and check it."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ import anyio
 import msgspec
 import typer
 
+from midflight.audit.audit_record import NOTHING, deed
 from midflight.audit.chain import (
     CUT,
     OTHER_CHAIN,
@@ -25,7 +27,9 @@ from midflight.audit.chain import (
     parse_head,
 )
 from midflight.control import Control
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, JournalNotFound
+from midflight.inputs import new_id
+from midflight.interfaces.cli.arguments import confirm
 from midflight.interfaces.cli.console import (
     CHAIN_BROKEN,
     CHAIN_NOT_TO_HEAD,
@@ -43,13 +47,157 @@ from midflight.interfaces.cli.target import (
     opened,
     store_of,
 )
-from midflight.stores.protocol import Store
+from midflight.stores.protocol import RUN_PREFIX, Purged, Store
+
+
+class RunFolders:
+    """The folders under a workdir, and which of them are of runs that the store knew at first.
+
+    Several stores may have one workdir. So a folder goes only if its run was in this store before
+    the purge and is not any more; the others stay, and are named.
+    """
+
+    def __init__(self, workdir: Path) -> None:
+        self._workdir = workdir
+        self._known: list[Path] = []
+        self.strangers: list[str] = []
+        self.removed: list[str] = []
+        self.left: list[str] = []
+
+    @property
+    def are_here(self) -> bool:
+        """True if this machine has the working directory at all."""
+        return self._workdir.is_dir()
+
+    async def look(self, store: Store) -> None:
+        """Note before the purge which folders belong to runs of this store."""
+        for path in sorted(self._workdir.glob(f"{RUN_PREFIX}*")):
+            if await _has(store, path.name):
+                self._known.append(path)
+            else:
+                self.strangers.append(str(path))
+
+    async def follow(self, store: Store) -> None:
+        """Remove those whose runs are gone by now. No link is followed, neither to nor from."""
+        for path in list(self._known):
+            if await _has(store, path.name):
+                continue
+            self._known.remove(path)
+            try:
+                shutil.rmtree(path)
+            except OSError:
+                self.left.append(str(path))
+            else:
+                self.removed.append(str(path))
+
+
+async def _has(store: Store, run: str) -> bool:
+    try:
+        await store.row(run)
+    except JournalNotFound:
+        return False
+    return True
+
 
 app = typer.Typer()
+UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
+BATCH: Final = 1_000
+FOLLOW_S: Final = 10.0  # time for an interrupted purge to remove folders
+STRANGERS: Final = 5  # so many folders are named, and the rest are counted
+
+
+@at_a_desk(app)
+async def purge(
+    desk: Desk,
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="30d", help="Ended so long ago: 30d, 12h, 0s.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
+) -> int:
+    """Remove runs that ended long ago, with their folders, and threads that hold nothing else."""
+    if (seconds := _seconds(older_than)) is None:
+        raise InvalidRequest(
+            f"{older_than!r} is not an age: write 30d, 12h, 90m or 0s. Nothing was changed."
+        )
+    if not isinstance(desk.control, Control):
+        raise InvalidRequest(
+            "a server cannot be asked to purge: run this command with --store, where the store "
+            "is. Nothing was removed."
+        )
+    if not yes:
+        question = f"Remove all that ended more than {older_than} ago, for good?"
+        confirm(question, "nothing was removed.")
+    store, folders = desk.control.store, RunFolders(Path(workdir))
+    await folders.look(store)
+    before = await store.now() - seconds
+    gone = await remove(store, folders, before)
+    if not gone.runs and not gone.threads:
+        about = {"ended_before": before}
+        await store.audit(deed("purge", id=new_id(), outcome=NOTHING, about=about))
+    without = gone.runs - len(folders.removed) - len(folders.left)
+    if desk.as_json:
+        print_json(
+            {
+                **msgspec.structs.asdict(gone),
+                "folders": len(folders.removed),
+                "left": folders.left,
+                "without_folder": without,
+                "strangers": folders.strangers,
+            }
+        )
+    else:
+        numbers = {"run": gone.runs, "thread": gone.threads, "large value": gone.blobs}
+        numbers["folder"] = len(folders.removed)
+        told = [f"{number} {noun}{'s' * (number != 1)}" for noun, number in numbers.items()]
+        print(f"Removed {', '.join(told)}.")
+        _tell_of_folders(folders, workdir, without)
+    return 1 if folders.left else 0
+
+
+async def remove(store: Store, folders: RunFolders, before: float, batch: int = BATCH) -> Purged:
+    """Purge in batches until nothing is left to remove; a run may go once its last fork has gone.
+
+    Folders are removed after each batch. One that were left behind would belong to no known run,
+    and no later purge would remove it.
+    """
+    gone = Purged(0, 0, 0)
+    try:
+        while True:
+            removed = await store.purge(before, batch)
+            if not removed.runs and not removed.threads:
+                return gone
+            gone = Purged(
+                gone.runs + removed.runs, gone.threads + removed.threads, gone.blobs + removed.blobs
+            )
+            await folders.follow(store)
+    except BaseException:  # its answer may be lost, or somebody has interrupted us on the way
+        with anyio.move_on_after(FOLLOW_S, shield=True):
+            await folders.follow(store)
+        raise
+
+
+def _tell_of_folders(folders: RunFolders, workdir: str, without: int) -> None:
+    """Say which folders may still hold files of people, and where."""
+    if not folders.are_here:
+        print(f"There is no {workdir} here: what runs kept in files is where they were driven.")
+    elif without:
+        print(
+            f"{without} of the removed runs had no folder under {workdir}: what they may have kept "
+            "in files is where they were driven (--workdir)."
+        )
+    if folders.left:
+        print(f"These could not be removed: {', '.join(folders.left)}")
+    if folders.strangers:
+        some = ", ".join(folders.strangers[:STRANGERS])
+        more = len(folders.strangers) - STRANGERS
+        some += f" and {more} more" if more > 0 else ""
+        print(f"These belong to no run of this store, and were left: {some}")
+
+
 audit = typer.Typer(help="Export the audit, and check that it is whole.", no_args_is_help=True)
 app.add_typer(audit, name="audit")
 
-UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 FAULTS_SHOWN: Final = 20
 LINE_MAX: Final = 64 * 1024  # bytes of an exported line; a record has less than ten thousand
 Time = Annotated[str, typer.Option(metavar="TIME", help="As 2026-11-18T06:00Z, or 24h ago.")]
@@ -162,7 +310,7 @@ def _store(desk: Desk) -> Store:
     if not isinstance(desk.control, Control):
         raise InvalidRequest(
             "a server does not give out the audit: run this command with --store, where the "
-            "store is."
+            "store is. Nothing was read."
         )
     return desk.control.store
 
@@ -204,8 +352,8 @@ def _time(text: str, now: float, option: str) -> float | None:
     """Return the time that somebody means: how long ago, or a date."""
     if not text:
         return None
-    if (age := re.fullmatch(r"(\d{1,6})([dhms])", text)) is not None:
-        return now - int(age[1]) * UNITS[age[2]]
+    if (age := _seconds(text)) is not None:
+        return now - age
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -214,3 +362,9 @@ def _time(text: str, now: float, option: str) -> float | None:
             "ago. Nothing was exported."
         ) from None
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _seconds(age: str) -> float | None:
+    """Return the seconds of an age such as ``30d``; None if it is none."""
+    found = re.fullmatch(r"(\d{1,6})([dhms])", age)
+    return int(found[1]) * UNITS[found[2]] if found is not None else None
