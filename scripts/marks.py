@@ -192,6 +192,8 @@ def conditions_of(clause: Clause) -> Iterator[ast.expr]:
                     yield node.test
                 elif isinstance(node, ast.comprehension):
                     yield from node.ifs
+        case _:
+            pass
 
 
 @dataclass(frozen=True)
