@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from midflight.control import Control
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.protocol import Committed, Submit
 
 

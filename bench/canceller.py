@@ -8,7 +8,7 @@ import time
 
 import anyio
 
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from stores.runs import cancel
 
 

@@ -14,7 +14,7 @@ import time
 import anyio
 
 from midflight.control import Control
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 
 
 async def main(address: str, *runs: str) -> None:

@@ -35,7 +35,7 @@ from engines.fleet import Fleet, fleet
 from engines.hosts import RestateServer, restate_server
 from midflight.control import Control
 from midflight.control.remote import RemoteControl
-from midflight.engines.restate.placement import RestateEngine
+from midflight.engines.restate_placement import RestateEngine
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.protocol import Query
 from scenarios.ledger import SOCKET, witness

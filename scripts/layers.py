@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "a redirect that resumes lets go of the runs below, too",
-        "src/midflight/control/descendants.py",
+        "src/midflight/control/recorder.py",
         "        case e.RedirectRequested(resume=True):",
         "        case e.RedirectRequested(resume=True) if False:",
         ("tests/scenarios/test_children.py",),

@@ -60,7 +60,7 @@ CHANNEL_MUTANTS = (
     ),
     Mutant(
         "channels: who may only look may only look",
-        "src/midflight/interfaces/chat/allow_list.py",
+        "src/midflight/interfaces/chat/channel.py",
         "        return Actor(by=called, role=role,",
         "        return Actor(by=called, role=Role.CONTROLLER,",
         (PEOPLE,),
@@ -172,7 +172,7 @@ CHANNEL_MUTANTS = (
     ),
     Mutant(
         "channels: a name says nothing but a name",
-        "src/midflight/interfaces/chat/allow_list.py",
+        "src/midflight/interfaces/chat/channel.py",
         'return _ODD.sub("_", given)[:NAME_MAX] or "somebody"',
         "return given",
         ("tests/channels/test_shown.py",),

@@ -45,7 +45,7 @@ EDGE_MUTANTS = (
     ),
     Mutant(
         "edge: a driver that fails again and again is not tried for ever",
-        "src/midflight/engines/failing_runs.py",
+        "src/midflight/engines/sweep.py",
         "        return self.times >= TRIES",
         "        return False",
         (SECOND + "a_run_whose_driver_fails_again_and_again_is_ended_in_words",),

@@ -62,7 +62,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one that is not sure of its lease closes its door",
-        "src/midflight/engines/restate/worker_door.py",
+        "src/midflight/engines/restate_worker.py",
         "            self.unsure.set()\n",
         "            pass\n",
         (
@@ -72,7 +72,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one that Restate does not know tells it again",
-        "src/midflight/engines/restate/placement.py",
+        "src/midflight/engines/restate_placement.py",
         "                self.unknown.set()\n",
         "                pass\n",
         (
@@ -82,7 +82,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one at an address where others were has Restate look anew",
-        "src/midflight/engines/restate/placement.py",
+        "src/midflight/engines/restate_placement.py",
         "    if service not in found:\n",
         "    if not found:\n",
         (
@@ -92,7 +92,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one whose code is not called any more says so",
-        "src/midflight/engines/restate/placement.py",
+        "src/midflight/engines/restate_placement.py",
         '        if where.rstrip("/") != uri.rstrip("/"):\n',
         "        if not where:\n",
         (
@@ -102,7 +102,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: whoever says yes to everything is no Restate",
-        "src/midflight/engines/restate/placement.py",
+        "src/midflight/engines/restate_placement.py",
         "            msgspec.json.decode(answer.content, type=_Taken)  # others say yes to all\n",
         "",
         ("tests/engines/test_known.py::test_an_ingress_that_is_no_restate_is_not_taken_for_one",),
@@ -136,7 +136,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: SIGTERM is ours and not the SDK's",
-        "src/midflight/engines/restate/worker_door.py",
+        "src/midflight/engines/restate_worker.py",
         "    thread.start()\n    thread.join()\n",
         "    assert thread\n",
         (

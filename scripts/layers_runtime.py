@@ -506,7 +506,7 @@ RUNTIME_MUTANTS = (
     ),
     Mutant(
         "a watcher that is still reading hears what comes next at once",
-        "src/midflight/stores/watch/subscription.py",
+        "src/midflight/stores/subscription.py",
         "        if records[0].position > due or (self._backlog and self._is_full(records)):",
         "        if records[0].position > due or journal in self._behind:",
         ("tests/stores/test_hub.py",),

@@ -72,7 +72,7 @@ TERMINAL_MUTANTS = (
     ),
     Mutant(
         "terminal: what is approved hides nothing",
-        "src/midflight/view/exact_text.py",
+        "src/midflight/view/shown_values.py",
         "    return unicodedata.category(char) in HIDDEN or ord(char) in BLANK",
         "    return False",
         ("tests/attacks/test_whole_approvals.py",),

@@ -67,9 +67,6 @@ CHECKS = (
 LARGE = ("anthropic.*", "openai.*", "schemathesis.*")
 """Six in ten of all types that there are to read, and three modules of ours that use them."""
 
-DOCS = ("mkdocs", "build", "--strict", "--site-dir")  # with --quiet it would count no warning
-
-
 BESIDE = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """The tests start many interpreters: without bytecode each would compile everything anew."""
 BESIDE["NO_MKDOCS_2_WARNING"] = "1"  # not about us: a notice of the theme's authors, at every build
@@ -81,14 +78,13 @@ def main() -> int:
     if fast:
         BESIDE["MIDFLIGHT_HURRY"] = "1"
     types = hurried_types() if fast else ("mypy",)
-    with ThreadPoolExecutor(len(CHECKS) + 3) as beside:
+    with ThreadPoolExecutor(len(CHECKS) + 2) as beside:
         checks = {
             name: beside.submit(run, name, *command)
             for name, command in (("types", types), *CHECKS)
         }
         left_out: dict[str, str] = {}
         if not fast:
-            checks["docs"] = beside.submit(build_docs)
             read = beside.submit(run, "reading", *READ, silent=True)
             left_out = provide_parts()
             read.result()
@@ -115,12 +111,6 @@ def hurried_types() -> tuple[str, ...]:
     skipped = f'[[tool.mypy.overrides]]\nmodule = {list(LARGE)}\nfollow_imports = "skip"\n'
     config.write_text(f"{(ROOT / 'pyproject.toml').read_text()}\n{skipped}")
     return ("mypy", "--config-file", str(config), "--cache-dir", str(config.with_suffix("")))
-
-
-def build_docs() -> bool:
-    """Build the site, and take no warning: a link to nowhere is one."""
-    with tempfile.TemporaryDirectory() as folder:
-        return run("docs", *DOCS, folder)
 
 
 def run_tests(*arguments: str, again: bool) -> tuple[bool, dict[str, str]]:

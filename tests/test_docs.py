@@ -18,7 +18,7 @@ import midflight
 from midflight.assistant import Profile, assistant
 from midflight.interfaces.chat import People, Switchboard
 from midflight.models.scripted import ScriptedModel, say
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.memory import MemoryStore
 from midflight.tools.declaration import Tool
 from midflight.tools.options import Options

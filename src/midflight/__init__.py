@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from midflight.agents import Agent, agent
-    from midflight.client import Client, open  # noqa: A004 - always written midflight.open
-    from midflight.connection import connect
+    from midflight.client import Client, connect, open  # noqa: A004 - always written midflight.open
     from midflight.control.ack import Ack
     from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
     from midflight.errors import (
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from midflight.journal.phases import Phase, Role
     from midflight.journal.record import Actor, Limits, Usage
     from midflight.run import Answer, ApprovalAnswer, Child, Redirected, Run, Step
-    from midflight.stores.factory import open_store
+    from midflight.stores import open_store
     from midflight.stores.protocol import Store
     from midflight.tools.declaration import ChangedSince, Done, NotDone, Unclear, tool
     from midflight.tools.options import Approval, EffectRecord, Retry
@@ -81,10 +80,10 @@ _PLACES: Final = {
     "Usage": "midflight.journal.record",
     "Actor": "midflight.journal.record",
     "agent": "midflight.agents",
-    "connect": "midflight.connection",
+    "connect": "midflight.client",
     "emit": "midflight.tools.progress",
     "open": "midflight.client",
-    "open_store": "midflight.stores.factory",
+    "open_store": "midflight.stores",
     "rule_triage": "midflight.conversation",
     "spend": "midflight.tools.progress",
     "tool": "midflight.tools.declaration",

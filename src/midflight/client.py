@@ -19,6 +19,7 @@ from typing_extensions import TypeVar
 
 from midflight.agents import Agent
 from midflight.control import Control, local
+from midflight.control.any_control import AWAY_S, PATIENCE_S
 from midflight.engines.driver_pool import DRAIN_S
 from midflight.engines.local_engine import Engine
 from midflight.errors import InvalidRequest
@@ -235,3 +236,25 @@ async def open(  # noqa: A001 - always written midflight.open
         address, *agents, workdir=workdir, drain_s=drain_s, signals=signals
     ) as control:
         yield Client(control, actor)
+
+
+@asynccontextmanager
+async def connect(
+    url: str,
+    token: str = "",
+    *,
+    patience_s: float = PATIENCE_S,
+    away_s: float = AWAY_S,
+    insecure: bool = False,
+) -> AsyncIterator[Client]:
+    """Control the runs of a server for as long as the block runs; the token says who asks.
+
+    A request is repeated for ``patience_s`` seconds while the server is away, a watch for
+    ``away_s``. ``insecure`` lets a token go over plain HTTP to another machine.
+    """
+    from midflight.control.remote import RemoteControl
+
+    async with RemoteControl.open(
+        url, token, patience_s=patience_s, away_s=away_s, insecure=insecure
+    ) as control:
+        yield Client(control)

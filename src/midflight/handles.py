@@ -26,9 +26,9 @@ from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery, RunState
 from midflight.journal.status import Receipt
 from midflight.journal.threads.thread import Todo
+from midflight.stores.hints import Delta
 from midflight.stores.lookup import Journals, question_at
 from midflight.stores.protocol import Query, Row
-from midflight.stores.watch.hints import Delta
 
 T = TypeVar("T", default=Any)
 

@@ -24,8 +24,8 @@ from midflight.journal.fold import advance
 from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import Recorded, Usage
 from midflight.journal.state import RunState
+from midflight.stores.hints import Movements
 from midflight.stores.protocol import RUN_PREFIX
-from midflight.stores.watch.hints import Movements
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 

@@ -11,7 +11,7 @@ import sys
 
 from midflight.control import Control
 from midflight.journal.record import Actor
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 
 
 async def main(address: str, name: str) -> None:

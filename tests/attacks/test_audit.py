@@ -24,18 +24,21 @@ from typing_extensions import override
 
 from cli.scene import Scene
 from midflight.agents import agent
-from midflight.audit.audit_record import (
+from midflight.audit import (
     COUNTED_MAX,
     EACH,
     IN_ALL,
     OTHERS,
     SOURCES_MAX,
     WINDOW_S,
+    Checker,
     Flood,
+    Head,
+    Link,
     Visit,
+    linked,
     visiting,
 )
-from midflight.audit.chain import Checker, Head, Link, linked
 from midflight.control import Control
 from midflight.control.verbs import VERBS
 from midflight.errors import InvalidRequest, MidflightError, StoreFull
@@ -47,7 +50,7 @@ from midflight.interfaces.http.access.keyring import Keyring
 from midflight.journal.phases import Phase, Role
 from midflight.journal.record import Actor, Limits
 from midflight.run import Run
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Committed, Query, Store, Submit
 from midflight.tasks import owned_tasks

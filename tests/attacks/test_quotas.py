@@ -23,7 +23,7 @@ from midflight.journal.record import Actor, Recorded
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Query, Row
-from midflight.stores.watch.subscription import READ_FIRST, weight
+from midflight.stores.subscription import READ_FIRST, weight
 from midflight.view import RunBook
 from scenarios.conftest import Open
 from server.house import PATIENT, opened

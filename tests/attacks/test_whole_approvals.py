@@ -26,7 +26,7 @@ from midflight.interfaces.chat.webhook import _shown as delivered
 from midflight.interfaces.cli.acknowledgement import question_lines
 from midflight.interfaces.cli.run_display import Lines, Picture
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.tui.question_card import facts_shown
+from midflight.interfaces.tui.bar_widget import facts_shown
 from midflight.interfaces.voice.speech.agenda import Question
 from midflight.interfaces.voice.spoken_answers import Fitting, agrees, is_read_out, spoken
 from midflight.journal.events import QuestionOpened

@@ -17,7 +17,7 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
 from midflight.errors import StoreBusy
-from midflight.interfaces.chat.allow_list import People
+from midflight.interfaces.chat.channel import People
 from midflight.interfaces.chat.discord_bot import serve
 from midflight.journal.record import Recorded
 from midflight.journal.threads.front import open_messages

@@ -23,7 +23,7 @@ from midflight.control.remote import RemoteControl
 from midflight.interfaces.cli.main import main
 from midflight.interfaces.http.access.keyring import Keyring
 from midflight.journal.phases import Role
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.protocol import Query
 from scenarios.stories import environment
 

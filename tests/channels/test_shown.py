@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest
-from midflight.interfaces.chat.allow_list import People, Person, shown
 from midflight.interfaces.chat.channel import (
     FILE_BYTES_MAX,
     Action,
@@ -20,16 +19,19 @@ from midflight.interfaces.chat.channel import (
     Field,
     Form,
     Menu,
+    People,
+    Person,
     Post,
     attached,
     mark,
+    shown,
     split,
 )
 from midflight.interfaces.chat.chat_memory import Ledger, Memory
 from midflight.interfaces.chat.discord_posts import modal_of, pieces, view_of
 from midflight.interfaces.chat.incoming import Reply, answer, together
 from midflight.interfaces.chat.run_posts import SYMBOLS, payload_of
-from midflight.interfaces.terminal.safe_text import visible
+from midflight.interfaces.terminal.looks import visible
 from midflight.journal.phases import Phase, Role
 from midflight.view.control_bar import PHASE_WORDS
 from midflight.view.question_form import ways

@@ -21,8 +21,7 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.interfaces.chat import People, Post, Switchboard
-from midflight.interfaces.chat.allow_list import STRANGER
-from midflight.interfaces.chat.channel import ChatGone, NotNow, NotTaken, PostGone
+from midflight.interfaces.chat.channel import STRANGER, ChatGone, NotNow, NotTaken, PostGone
 from midflight.interfaces.chat.webhook import NotGenuine, Signer, Webhook
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor

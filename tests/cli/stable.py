@@ -5,6 +5,7 @@ Each is a real process with its own memory; only the imports are shared.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -52,6 +53,7 @@ def one(asked: dict[str, object]) -> dict[str, object]:
         return {**told, "status": os.waitstatus_to_exitcode(ended)}
 
 
+gc.freeze()  # what is imported stays: no child copies its pages to look at it
 for line in sys.stdin:
     sys.stdout.write(json.dumps(one(json.loads(line))) + "\n")
     sys.stdout.flush()

@@ -114,7 +114,7 @@ def test_an_operator_stops_an_agent_and_brings_its_run_back(scene: Scene) -> Non
     assert run in killed["killed"]
     assert scene.said("watch", run, status=12).startswith(run)
     name = "host" if "--server" in scene.where else "cli.staff:host"
-    assert "stopped by operator" in scene.said("run", name, "x", "-d", status=1)
+    assert "has stopped all runs" in scene.said("run", name, "x", "-d", status=1)
     assert scene.json("release", "agent:host") == {"scope": "agent:host", "released": True}
     assert scene.json("recover", run)["phase"] == "paused"
     scene.said("cancel", run)

@@ -10,7 +10,7 @@ import pytest
 from cli.scene import Scene
 from midflight.control import Control
 from midflight.errors import InvalidRequest
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Store
 from stores.runs import OLGA, running, start

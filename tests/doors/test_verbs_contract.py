@@ -39,7 +39,7 @@ from midflight.interfaces.http.bodies import BODIES
 from midflight.interfaces.tui.slash_commands import SLASH
 from midflight.journal.phases import Role, rank
 from midflight.journal.record import Actor
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.memory import MemoryStore
 from server.house import opened
 

@@ -20,9 +20,9 @@ from engines.link import linked, to_port
 from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.local_engine import Engine, LocalEngine
-from midflight.engines.restate.placement import RestateEngine
-from midflight.engines.restate.restate_address import Restate
-from midflight.engines.restate.restate_worker import working
+from midflight.engines.restate_address import Restate
+from midflight.engines.restate_placement import RestateEngine
+from midflight.engines.restate_worker import working
 from midflight.interfaces.cli.commands.serve_command import listening
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore

@@ -18,7 +18,7 @@ from midflight.control import Control
 from midflight.control.remote import RemoteControl
 from midflight.interfaces.http.access.keyring import Keyring
 from midflight.journal.phases import Role
-from midflight.stores.watch.hints import Delta
+from midflight.stores.hints import Delta
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from engines import fleet_world
 from engines.hosts import RestateServer
 from engines.link import Link, linked, to_port
-from midflight.engines.restate.restate_address import Restate
+from midflight.engines.restate_address import Restate
 from ports import free_port
 
 PATHS = os.pathsep.join(filter(None, sys.path))

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from midflight.engines.restate.restate_address import Restate
+from midflight.engines.restate_address import Restate
 from ports import free_port
 
 MODULES = Path(__file__).parent / "node_modules" / "@restatedev"

@@ -16,7 +16,7 @@ from engines.fleet import PATHS
 from engines.hosts import RestateServer
 from engines.link import linked, to_port
 from midflight.control.remote import RemoteControl
-from midflight.engines.restate.restate_address import SERVICE
+from midflight.engines.restate_address import SERVICE
 from midflight.interfaces.http.access.keyring import Keyring
 from midflight.journal.phases import Role
 from ports import free_port

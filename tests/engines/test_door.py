@@ -9,9 +9,8 @@ import anyio
 import httpx
 import pytest
 
-from midflight.engines.restate import worker_door
-from midflight.engines.restate.restate_worker import Worker
-from midflight.engines.restate.worker_door import LOOK_S, Door, Receive, Scope, Send
+from midflight.engines import restate_worker
+from midflight.engines.restate_worker import LOOK_S, Door, Receive, Scope, Send, Worker
 from midflight.interfaces.cli.commands.serve_command import listening
 from midflight.stores.memory import MemoryStore
 from ports import free_port
@@ -58,7 +57,7 @@ async def test_a_door_says_when_it_closes_for_want_of_a_lease_and_when_it_is_ope
 ) -> None:
     """Of the lease itself its store tells, on every engine."""
     caplog.set_level("INFO", logger="midflight")
-    monkeypatch.setattr(worker_door, "UNSURE_S", 0.2)
+    monkeypatch.setattr(restate_worker, "UNSURE_S", 0.2)
     sure = True
     door = Door(partial(listening, "127.0.0.1", free_port()), lambda: sure, 1.0)
 

@@ -16,8 +16,8 @@ from engines.hosts import RestateServer
 from engines.link import linked
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.restate.placement import RestateEngine, keep_registered, register
-from midflight.engines.restate.restate_address import Restate
+from midflight.engines.restate_address import Restate
+from midflight.engines.restate_placement import RestateEngine, keep_registered, register
 from midflight.run import Run
 from midflight.stores.memory import MemoryStore
 from midflight.tasks import owned_tasks
@@ -30,7 +30,7 @@ ACTIONS = ("address_reused", "address_shared", "not_newest", REGISTERED)
 
 @pytest.fixture(autouse=True)
 def all_is_heard(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "midflight.engines.restate.placement")
+    caplog.set_level("INFO", "midflight.engines.restate_placement")
 
 
 @agent("known")

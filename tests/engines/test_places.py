@@ -12,8 +12,8 @@ import pytest
 
 from midflight.agents import agent
 from midflight.control import Control
-from midflight.engines.restate.placement import RestateEngine
-from midflight.engines.restate.restate_address import Restate
+from midflight.engines.restate_address import Restate
+from midflight.engines.restate_placement import RestateEngine
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.arguments import placing
 from midflight.run import Run

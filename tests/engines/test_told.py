@@ -26,9 +26,9 @@ NEVER_S = 600.0
 STARTER = """
 import asyncio, sys, time
 from midflight.control import Control
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.control import Control
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 
 async def main(address, count):
     async with open_store(address) as store:

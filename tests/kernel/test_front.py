@@ -8,12 +8,12 @@ import pytest
 
 from kernel.journals import ANN, BOB, VIC, Journal, Thread
 from midflight.journal import events as e
+from midflight.journal.control_fold import READ_KEPT
 from midflight.journal.phases import ENDS, Cause, Mode, Phase
 from midflight.journal.record import Actor, Limits
 from midflight.journal.state import RunState
 from midflight.journal.threads import front
 from midflight.journal.threads import thread as t
-from midflight.journal.threads.thread_fold import READ_KEPT
 
 
 class Conversation:

@@ -9,6 +9,7 @@ import pytest
 from kernel.journals import ANN, BOB, VIC, Thread
 from midflight.errors import IllegalEvent, InvalidRequest, NotAllowed
 from midflight.journal import events as e
+from midflight.journal.control_fold import READ_KEPT
 from midflight.journal.fold import fold
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor
@@ -28,7 +29,6 @@ from midflight.journal.threads.thread import (
     TodosReordered,
     TodoTaken,
 )
-from midflight.journal.threads.thread_fold import READ_KEPT
 
 
 def take(thread: Thread, upto: int, *messages: int) -> int:

@@ -15,7 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from midflight.control import Control
 from midflight.journal.phases import Cause, Phase
 from midflight.journal.record import Actor
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from page.theatre import Stage, Theatre, soon
 
 TITLE: Final = "Churn of June"

@@ -15,8 +15,8 @@ from midflight.control.remote import RemoteControl
 from midflight.journal.phases import Cause, Phase, Role
 from midflight.journal.record import Actor, Limits, Recorded
 from midflight.run import Run
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import Query
-from midflight.stores.watch.hints import Delta
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from remote.doors import DOORS, through

@@ -23,7 +23,7 @@ from midflight.interfaces.http.access.keyring import Keyring
 from midflight.interfaces.http.access.quotas import Quotas
 from midflight.journal.phases import Phase, Role
 from midflight.run import Run
-from midflight.stores.watch.hints import Delta
+from midflight.stores.hints import Delta
 from midflight.tools.declaration import tool
 from midflight.tools.progress import emit
 from ports import free_port

@@ -15,7 +15,7 @@ import msgspec
 
 from midflight.control import Ack, Control
 from midflight.journal.record import Limits
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 
 
 async def press(control: Control, verb: str, run: str, *more: str) -> Ack:

@@ -17,7 +17,7 @@ import anyio
 from midflight.agents import Agent, agent
 from midflight.engines.local_engine import LocalEngine
 from midflight.run import Run
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.tools.declaration import tool
 
 AGENT = "sweeper"

@@ -13,8 +13,8 @@ from midflight.control import Control
 from midflight.journal import events as e
 from midflight.journal.record import Recorded
 from midflight.run import Run
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import LiveWatch, Store
-from midflight.stores.watch.hints import Delta
 from midflight.tools.declaration import Tool, tool
 from midflight.tools.options import EffectName
 from midflight.tools.progress import emit

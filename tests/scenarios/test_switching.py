@@ -20,7 +20,7 @@ from midflight.journal.phases import Cause, Phase, Role
 from midflight.journal.record import Actor
 from midflight.journal.threads.thread import TodoTaken
 from midflight.run import Run
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from scenarios import sweeper
 from scenarios.chat import (
     ANN,

@@ -23,7 +23,7 @@ from midflight.control import Control
 from midflight.errors import IllegalSignal
 from midflight.journal import events as e
 from midflight.journal.record import Actor
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.protocol import RUN_PREFIX, Append, Committed, Submit
 from midflight.stores.sqlite import SqliteStore
 from scenarios.ledger import SOCKET, Ledger

@@ -9,6 +9,7 @@ and is still a process of its own that is really killed with -9.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -181,4 +182,6 @@ def stories(lines: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()
     stories(sys.stdin)

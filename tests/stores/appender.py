@@ -13,7 +13,7 @@ import sys
 from msgspec import Raw
 
 from midflight.journal.events import StepSettled
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from stores.runs import decision, running
 
 PAYLOAD = Raw(b'"' + b"x" * 198 + b'"')

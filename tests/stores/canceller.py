@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from stores.runs import cancel
 
 

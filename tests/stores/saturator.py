@@ -14,7 +14,7 @@ import anyio
 from msgspec import Raw
 
 from midflight.journal.events import StepSettled
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.protocol import Store
 from stores.runs import Driver, running
 

@@ -13,7 +13,7 @@ import signal
 import sys
 
 from midflight.journal.events import PlanSet
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from stores.runs import decision, running
 
 

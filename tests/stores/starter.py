@@ -12,7 +12,7 @@ import sys
 import time
 
 from midflight.errors import IllegalEvent, JournalConflict, ScopeStopped
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from stores.runs import running
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from engines.link import all_have_left, let_nobody_else_in
 from midflight.errors import StoreUnavailable
-from midflight.stores.factory import open_store, shown
+from midflight.stores import open_store, shown
 
 
 @pytest.mark.parametrize(

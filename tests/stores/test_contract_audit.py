@@ -9,8 +9,16 @@ from typing import Any
 import anyio
 import pytest
 
-from midflight.audit.audit_record import Deed, Visit, visiting
-from midflight.audit.chain import BEFORE_ALL, Checker, Head, Link, digest_of
+from midflight.audit import (
+    BEFORE_ALL,
+    Checker,
+    Deed,
+    Head,
+    Link,
+    Visit,
+    digest_of,
+    visiting,
+)
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
 from midflight.journal import events as e

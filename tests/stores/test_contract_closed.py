@@ -10,12 +10,12 @@ import anyio
 import pytest
 
 from midflight.agents import agent
-from midflight.audit.audit_record import Deed
+from midflight.audit import Deed
 from midflight.control import Control
 from midflight.errors import StoreUnavailable
 from midflight.journal.events import PlanSet
 from midflight.run import Run
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.protocol import Draft, Query, Store
 from stores.backends import Open
 from stores.runs import OLGA, RUN, answering, decision, running

@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from midflight.stores.hints import Movements
 from midflight.stores.protocol import Query, Store
-from midflight.stores.watch.hints import Movements
 from stores.backends import DURABLE, Open
 from stores.runs import OLGA, open_thread, pause, running, say, start
 

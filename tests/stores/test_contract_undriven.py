@@ -20,7 +20,7 @@ from midflight.journal.record import Actor, Limits
 from midflight.journal.status import place
 from midflight.stores.protocol import Store
 from midflight.view import RunBook, RunSheet
-from midflight.view.amounts import elapsed
+from midflight.view.shown_values import elapsed
 from stores.runs import RUN, claim, drive, open_thread, pause, read_all, run_state, start, started
 
 pytestmark = pytest.mark.anyio

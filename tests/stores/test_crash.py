@@ -9,8 +9,8 @@ import pytest
 
 from midflight.journal.events import StepSettled
 from midflight.journal.phases import Phase
+from midflight.stores import open_store
 from midflight.stores.commit import summary
-from midflight.stores.factory import open_store
 from midflight.stores.protocol import Store
 from stores.programs import next_line, started
 from stores.runs import cancel, drive, positions, read_all

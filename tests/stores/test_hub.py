@@ -10,10 +10,10 @@ import pytest
 
 from midflight.journal import events as e
 from midflight.journal.record import Recorded
+from midflight.stores.hints import Began, Delta, LiveCall
+from midflight.stores.hub import Hub
 from midflight.stores.protocol import PAGE
-from midflight.stores.watch.hints import Began, Delta, LiveCall
-from midflight.stores.watch.hub import Hub
-from midflight.stores.watch.subscription import BACKLOG_MAX
+from midflight.stores.subscription import BACKLOG_MAX
 from stores.runs import RUN, positions
 
 pytestmark = pytest.mark.anyio

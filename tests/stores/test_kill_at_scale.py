@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from midflight.journal.phases import IN_MOTION
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.protocol import Query, Store
 from stores.programs import next_line, started
 from stores.runs import OLGA, running

@@ -11,7 +11,7 @@ import anyio
 import asyncpg
 import pytest
 
-from midflight.audit.audit_record import Deed
+from midflight.audit import Deed
 from midflight.errors import StoreUnavailable
 from midflight.stores.postgres import PostgresStore, postgres_server
 from midflight.stores.protocol import Store

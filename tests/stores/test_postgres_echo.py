@@ -12,9 +12,9 @@ import asyncpg
 import pytest
 from msgspec import Raw
 
+from midflight.stores.hints import Began, Delta, LiveCall, Voice
 from midflight.stores.postgres import PostgresStore, echo, postgres_news
 from midflight.stores.protocol import LiveWatch
-from midflight.stores.watch.hints import Began, Delta, LiveCall, Voice
 from stores.runs import RUN, running
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]

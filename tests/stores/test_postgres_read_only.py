@@ -12,7 +12,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.errors import StoreReadOnly
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.postgres import PostgresStore, links, postgres_writer
 from server.house import opened
 from stores.backends import postgres_server

@@ -26,9 +26,8 @@ from midflight.tools.declaration import (
     ToolRefused,
     Unclear,
 )
-from midflight.tools.file_reader import TEXT_MAX
 from midflight.tools.files import FileChanged, Workspace
-from midflight.tools.folder import KEEP, version_of
+from midflight.tools.folder import KEEP, TEXT_MAX, version_of
 from midflight.tools.options import EffectRecord
 
 RACE_S = 1.5

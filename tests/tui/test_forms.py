@@ -55,7 +55,7 @@ async def test_a_refused_redirect_stays_open_with_its_text_and_is_taken_when_sen
         await control.applied(asked)
         await screen.until("coffee")
         await screen.press("enter")
-        await screen.until("has changed since", "Rewrite the brief")
+        await screen.until("has changed at position", "Rewrite the brief")
         assert typed(screen) == "milk"
         assert (await control.state(run)).brief == "coffee"
         await screen.press("enter")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from midflight.agents import agent
-from midflight.interfaces.tui.question_card import Card
+from midflight.interfaces.tui.bar_widget import Card
 from midflight.journal.phases import Phase
 from midflight.journal.record import Limits
 from midflight.run import Run

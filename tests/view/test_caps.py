@@ -11,7 +11,7 @@ from midflight.journal.limits import limits_from
 from midflight.journal.phases import Cause
 from midflight.journal.record import Limits
 from midflight.view import RunBook, RunSheet
-from midflight.view.amounts import raised, raised_of, typed
+from midflight.view.shown_values import raised, raised_of, typed
 
 ALL = Limits(steps=2, seconds=900, tokens=50, usd=0.0, tool_calls=9, repeats=3)
 

@@ -16,7 +16,7 @@ from midflight.journal.record import Limits, Usage
 from midflight.journal.state import RunState
 from midflight.journal.status import place
 from midflight.view import RunBook, RunSheet
-from midflight.view.amounts import cap_words, clock, count, figure, is_near, money, nearest
+from midflight.view.shown_values import cap_words, clock, count, figure, is_near, money, nearest
 
 DOORS = ["terminal", "chat"]
 

@@ -15,8 +15,8 @@ from midflight.control import Control, local
 from midflight.journal.events import TextStreamed
 from midflight.journal.record import Recorded
 from midflight.models.scripted import ScriptedModel, say
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import LiveWatch, Query
-from midflight.stores.watch.hints import Delta
 from voice.studio import ANN, THREAD, WORD, line_of
 from voice.talkers import TEXT
 

@@ -5,7 +5,7 @@
 """
 
 from midflight.control.ack import Ack, Turn
-from midflight.control.descendants import offers
 from midflight.control.local_control import LIBRARY, Control, local
+from midflight.control.recorder import offers
 
 __all__ = ["LIBRARY", "Ack", "Control", "Turn", "local", "offers"]

@@ -13,7 +13,7 @@ from typing import Any, Final, Unpack
 
 from midflight.agents import Agent
 from midflight.control.ack import Ack, Turn
-from midflight.control.descendants import offers, runs_below
+from midflight.control.recorder import offers, runs_below
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.control.verbs import By, RunBy
@@ -30,6 +30,8 @@ from midflight.stores.lookup import Journals, ended, run_state, until, without_p
 from midflight.stores.protocol import Killing, Query, Row
 
 ROWS: Final = 500  # a page of them
+PATIENCE_S: Final = 10.0  # in which a request is repeated while its server is away
+AWAY_S: Final = 600.0  # in which a watcher waits for a server that is away
 
 
 class AnyControl(ABC):

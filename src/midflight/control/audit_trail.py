@@ -20,8 +20,8 @@ import anyio
 import msgspec
 from msgspec import Raw
 
-from midflight.audit import audit_record
-from midflight.audit.audit_record import Deed, Fact, Flood, current_visit, deed
+from midflight import audit
+from midflight.audit import Deed, Fact, Flood, current_visit, deed
 from midflight.control.verbs import Verb
 from midflight.errors import MidflightError, Refused, StoreError
 from midflight.inputs import new_id, wall_clock
@@ -87,7 +87,7 @@ class Audited:
             if isinstance(error, Exception):
                 await _note(self._control, *self._asked, _outcome(error), why=reason(error))
             elif error is None and not _quiet.get():
-                await _note(self._control, *self._asked, audit_record.REPEATED)
+                await _note(self._control, *self._asked, audit.REPEATED)
         finally:
             _verb.reset(self._token)
 
@@ -177,11 +177,11 @@ def reason(error: Exception) -> str:
 
 def _outcome(error: Exception) -> str:
     if isinstance(error, StoreError) and error.unsure:
-        return audit_record.UNKNOWN
+        return audit.UNKNOWN
     kept_out = isinstance(error, MidflightError) and not isinstance(error, StoreError)
     missing = reason(error) in {"journal_not_found", "no_such_request", "payload_too_large"}
     refused = isinstance(error, Refused | TypeError | ValueError) or kept_out or missing
-    return audit_record.REFUSED if refused else audit_record.FAILED
+    return audit.REFUSED if refused else audit.FAILED
 
 
 async def _note(
@@ -204,7 +204,7 @@ class Audits(Protocol):
 
 async def record_undone(control: Audits, asked: Deed) -> None:
     """Record a control that has appended nothing."""
-    if asked.outcome == audit_record.REFUSED:
+    if asked.outcome == audit.REFUSED:
         await record_refusal(control, asked)
     else:
         await record_now(control.store, asked)
@@ -214,9 +214,7 @@ async def record_undone(control: Audits, asked: Deed) -> None:
 async def record_refusal(control: Audits, asked: Deed) -> None:
     """Record that somebody was refused, or count it where that has happened too often."""
     if control._floods.admits(f"{asked.by} {asked.address}".strip()):
-        await record_now(
-            control.store, msgspec.structs.replace(asked, outcome=audit_record.REFUSED)
-        )
+        await record_now(control.store, msgspec.structs.replace(asked, outcome=audit.REFUSED))
     await record_counted(control)
 
 
@@ -246,7 +244,7 @@ def summed_up(floods: Flood, door: str, *, all_of_them: bool = False) -> list[De
             action="more refused",
             door=door,
             address=counted.source,
-            outcome=audit_record.REFUSED,
+            outcome=audit.REFUSED,
             why="too_many_to_record",
             about={"count": counted.more, "since": counted.since, "until": counted.until},
         )

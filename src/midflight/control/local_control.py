@@ -37,7 +37,7 @@ from midflight.journal.record import Actor
 from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery, RunState
 from midflight.journal.threads import thread as t
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.lookup import end_of, result_of
 from midflight.stores.protocol import THREAD_PREFIX, LiveWatch, Row, Store, Watch
 

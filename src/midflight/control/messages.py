@@ -12,8 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from midflight.control.ack import Ack
-from midflight.control.descendants import below, cover
-from midflight.control.recorder import Recorder, bring_along
+from midflight.control.recorder import Recorder, below, bring_along, cover
 from midflight.control.todos import Overruling
 from midflight.conversation import new_course, stop_word
 from midflight.engines.sweep import is_alone

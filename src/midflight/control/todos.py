@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from midflight.control.ack import Ack
-from midflight.control.descendants import cover, runs_below
-from midflight.control.recorder import Recorder, bring_along
+from midflight.control.recorder import Recorder, bring_along, cover, runs_below
 from midflight.errors import InvalidRequest
 from midflight.journal import events as e
 from midflight.journal.phases import Cause, Phase

@@ -13,8 +13,8 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from midflight.agents import Agent
-from midflight.audit.audit_record import nobody
-from midflight.engines.failing_runs import TRIES, Failures, causes, given_up, is_trouble
+from midflight.audit import nobody
+from midflight.engines.sweep import TRIES, Failures, causes, given_up, is_trouble
 from midflight.engines.watchdog import BLOCKED_S, Blocked, current_run, watching
 from midflight.errors import JournalNotFound, MidflightError, Refused, StoreReplaced
 from midflight.inputs import Clock, Ids

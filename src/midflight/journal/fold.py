@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from midflight.journal import control_fold
 from midflight.journal import events as e
 from midflight.journal.control_fold import CONTROLS, Apply, apply_pending
 from midflight.journal.phases import ENDS, Effect, Outcome, Phase
@@ -23,7 +24,6 @@ from midflight.journal.record import (
     size_of,
 )
 from midflight.journal.state import SETTLE, WORKER_LOST, Attempt, Delivery, RunState, overcounted
-from midflight.journal.threads import thread_fold
 from midflight.journal.threads.thread import ThreadState
 from midflight.journal.transition_table import EPOCHAL, FACTS, TRANSITIONS, TRIAGE, State, rest
 
@@ -47,7 +47,7 @@ def advance(state: State, record: Recorded) -> None:
         state.opaque |= event.must_understand
         return
     if type(state) is ThreadState:
-        thread_fold.advance(state, event, record)
+        control_fold.advance(state, event, record)
         return
     assert type(state) is RunState
     kind = type(event)

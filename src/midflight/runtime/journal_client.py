@@ -23,6 +23,7 @@ from midflight.inputs import steady
 from midflight.journal.record import Recorded
 from midflight.journal.transition_table import State
 from midflight.runtime.replay.step_records import Moment
+from midflight.stores.hints import Voices
 from midflight.stores.protocol import (
     PAGE,
     Append,
@@ -35,7 +36,6 @@ from midflight.stores.protocol import (
     Submit,
     Watch,
 )
-from midflight.stores.watch.hints import Voices
 
 TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)
 """Errors that somebody may mend while a driver waits. Read-only: after a switch-over a driver may

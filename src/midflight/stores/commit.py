@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midflight.audit.audit_record import DONE, NOTHING, Deed
+from midflight.audit import DONE, NOTHING, Deed
 from midflight.errors import JournalConflict, JournalNotFound
 from midflight.journal.events import Killed
 from midflight.journal.facts import kill

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Self
 
-from midflight.audit.audit_record import Deed, body_of, deed
-from midflight.audit.chain import Head, Link, linked
+from midflight.audit import Deed, Head, Link, body_of, deed, linked
 from midflight.errors import JournalConflict, JournalNotFound
 from midflight.inputs import Clock, new_id, steady, wall_clock
 from midflight.journal.events import Killed
@@ -33,6 +32,8 @@ from midflight.stores.commit import (
     plan,
     summary,
 )
+from midflight.stores.hints import Movements, no_movements
+from midflight.stores.hub import Hub
 from midflight.stores.lookup import folded
 from midflight.stores.protocol import (
     PAGE,
@@ -50,8 +51,6 @@ from midflight.stores.protocol import (
     empty_state,
     name_taken,
 )
-from midflight.stores.watch.hints import Movements, no_movements
-from midflight.stores.watch.hub import Hub
 
 
 class MemoryLease:

@@ -19,8 +19,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from midflight.audit.audit_record import Deed
-from midflight.audit.chain import Head, Link
+from midflight.audit import Deed, Head, Link
 from midflight.errors import InvalidRequest, StoreUnavailable
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor, Event, Recorded
@@ -28,7 +27,7 @@ from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
 from midflight.journal.threads.thread import ThreadState
 from midflight.journal.transition_table import State
-from midflight.stores.watch.hints import Delta, Movements, Voices
+from midflight.stores.hints import Delta, Movements, Voices
 
 PAGE: Final = 500
 """Events read at a time: a page decodes in about a millisecond, so no loop stalls for long."""

@@ -30,9 +30,8 @@ from midflight.tools.declaration import (
     Unclear,
     tool,
 )
-from midflight.tools.file_reader import Reading
 from midflight.tools.file_replacement import Kept, Replacer
-from midflight.tools.folder import Content, Folder, refuse, version_of
+from midflight.tools.folder import Content, Folder, Reading, refuse, version_of
 from midflight.tools.options import EffectRecord
 
 FILE_BYTES_MAX: Final = 10_000_000

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from midflight.control.verbs import VERBS
 from midflight.journal.phases import ENDS, Cause, Phase, Role
 from midflight.journal.requests import ASIDE
-from midflight.view.amounts import CAP, UNPRICED, cap_words, money
 from midflight.view.data import Asked, Bar, RunSheet, Slot
+from midflight.view.shown_values import CAP, UNPRICED, cap_words, money
 
 PHASE_WORDS: Final = {
     Phase.QUEUED: "Queued",

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from midflight.errors import DOTS
 from midflight.tools.secret import MARK
 from midflight.view.data import Way
-from midflight.view.exact_text import exactly, name_exactly, value_exactly
+from midflight.view.shown_values import exactly, name_exactly, value_exactly
 
 
 class Pick(Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from midflight.control.descendants import offers
+from midflight.control.recorder import offers
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line, Lines
 from midflight.journal import events as e
@@ -23,9 +23,8 @@ from midflight.journal.requests import HANDED_OVER
 from midflight.journal.state import Attempt, RunState, Spent, needs_driver, seconds_in_motion
 from midflight.journal.status import Receipt, receipt, status, undoing
 from midflight.journal.threads.thread import ThreadState
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import Row
-from midflight.stores.watch.hints import Delta
-from midflight.view.amounts import CAP, cap_in
 from midflight.view.control_bar import bar
 from midflight.view.data import (
     Asked,
@@ -39,8 +38,8 @@ from midflight.view.data import (
     ThreadSheet,
     UnreadMessage,
 )
-from midflight.view.exact_text import short, summary
 from midflight.view.question_form import all_facts, ways
+from midflight.view.shown_values import CAP, cap_in, short, summary
 from midflight.view.step_list import Steps, fork_from, mark_of
 from midflight.view.step_status import without_driver
 

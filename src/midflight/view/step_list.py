@@ -12,7 +12,7 @@ from midflight.journal.record import Event, Recorded, Request
 from midflight.journal.state import KEYED, RETRY, SETTLE, RunState, asking_step
 from midflight.journal.transition_table import TRIAGE
 from midflight.view.data import ForkFrom, Mark, StepSheet
-from midflight.view.exact_text import short, summary
+from midflight.view.shown_values import short, summary
 from midflight.view.step_status import Entry, failed, sheet, stand_of_plan
 
 HOLDS: Final = {Cause.CAP: "cap", Cause.PARKED: "parked", Cause.STALE: "changed"}

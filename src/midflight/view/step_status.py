@@ -10,7 +10,7 @@ from msgspec import structs
 from midflight.journal.phases import Effect, Outcome, Phase
 from midflight.journal.state import NOT_SEEN, RETRY, SETTLE, Attempt, RunState
 from midflight.view.data import WORDS, StepSheet
-from midflight.view.exact_text import short, stopped
+from midflight.view.shown_values import short, stopped
 
 HELD: Final = frozenset({Phase.PAUSING, Phase.PAUSED, Phase.WAITING})
 Stand = tuple[str, str]

@@ -20,7 +20,7 @@ from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import Event, Recorded
 from midflight.journal.threads import thread as t
-from midflight.stores.watch.hints import Delta
+from midflight.stores.hints import Delta
 from server.agui.legal import Verifier
 
 JOURNALS = sorted(FOLDER.glob("*/*.jsonl"))

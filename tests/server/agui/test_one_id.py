@@ -28,7 +28,7 @@ from midflight.journal.threads.thread import Said
 from midflight.models.model import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call_all, say
 from midflight.run import Run
-from midflight.stores.watch.hints import Delta
+from midflight.stores.hints import Delta
 from midflight.tools.declaration import tool
 from midflight.tools.options import EffectName
 from midflight.tools.progress import emit

@@ -22,8 +22,8 @@ from midflight.journal.phases import Phase
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.threads.thread import Said
 from midflight.run import Run
+from midflight.stores.hints import Delta
 from midflight.stores.lookup import Journals
-from midflight.stores.watch.hints import Delta
 from midflight.tools.declaration import tool
 from scenarios.conftest import Open
 from server.agui.agents import biller, order, plain

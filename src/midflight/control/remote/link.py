@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight import errors
+from midflight.control.any_control import PATIENCE_S
 from midflight.errors import InvalidRequest, MidflightError, NotAdmitted, ServerAway
 from midflight.inputs import LOOPBACK, Clock, wall_clock
 
@@ -86,7 +87,6 @@ def error_of(problem: Told) -> errors.MidflightError:
 
 
 CALL_S: Final = 30.0  # an answer takes this long at most; a delivery may be waited for 25 s of it
-PATIENCE_S: Final = 10.0  # for a server that is away
 FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 2.0
 ANSWER_MAX: Final = 64 * 1024 * 1024

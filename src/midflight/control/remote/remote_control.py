@@ -16,9 +16,9 @@ from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.control.ack import Ack, Turn
-from midflight.control.any_control import AnyControl, cursors_of
-from midflight.control.remote.link import PATIENCE_S, Connected, Link, checked_token, checked_url
-from midflight.control.remote.remote_journals import AWAY_S, RemoteJournals, RemoteWatch, place_of
+from midflight.control.any_control import AWAY_S, PATIENCE_S, AnyControl, cursors_of
+from midflight.control.remote.link import Connected, Link, checked_token, checked_url
+from midflight.control.remote.remote_journals import RemoteJournals, RemoteWatch, place_of
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.control.verbs import VERBS, Verb
@@ -29,8 +29,8 @@ from midflight.journal.record import Actor, Limits, Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery, RunState
 from midflight.journal.threads.thread import Todo
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import THREAD_PREFIX, Killing
-from midflight.stores.watch.hints import Delta
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
 

@@ -18,6 +18,7 @@ import httpx
 import msgspec
 from msgspec import Raw, Struct
 
+from midflight.control.any_control import AWAY_S
 from midflight.control.remote.link import LATER, Link, Waits, error_of, told
 from midflight.errors import InvalidRequest, JournalNotFound, ServerAway
 from midflight.journal.event_types import EVENTS
@@ -25,8 +26,8 @@ from midflight.journal.fold import fold
 from midflight.journal.record import Recorded, Unknown
 from midflight.journal.requests import Switch
 from midflight.journal.transition_table import State
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import PAGE, THREAD_PREFIX, Query, Row, empty_state
-from midflight.stores.watch.hints import Delta
 
 _events: Final = msgspec.json.Decoder(Union[tuple(EVENTS.values())])  # noqa: UP007 - built at run time
 _unknown: Final = msgspec.json.Decoder(Unknown)
@@ -65,7 +66,6 @@ def _event(raw: Raw) -> Any:
 
 
 SILENCE_S: Final = 45.0  # a living stream says so every 15 s
-AWAY_S: Final = 600.0  # how long a watcher waits for a server that is away
 CLOSING_S: Final = 2.0
 FRAME_MAX: Final = 32 * 1024 * 1024
 

@@ -33,7 +33,7 @@ from midflight.journal.record import Recorded, Unknown
 from midflight.journal.state import about_step
 from midflight.journal.threads import thread as t
 from midflight.journal.transition_table import TRIAGE
-from midflight.stores.watch.hints import Began, Delta
+from midflight.stores.hints import Began, Delta
 
 KEY: Final = "agui:"
 """How the key of a message begins that an AG-UI client has sent; the rest is its id there."""

@@ -32,7 +32,7 @@ from msgspec import Raw
 from midflight.interfaces.agui.agui_approvals import shown_arguments, shown_name
 from midflight.journal import events as e
 from midflight.journal.threads import thread as t
-from midflight.stores.watch.hints import Delta
+from midflight.stores.hints import Delta
 
 STOPPED: Final = "stopped before it had ended"
 

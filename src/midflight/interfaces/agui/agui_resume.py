@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from midflight.audit import audit_record
-from midflight.audit.audit_record import Fact, deed
+from midflight import audit
+from midflight.audit import Fact, deed
 from midflight.control import Ack, Control
 from midflight.control.audit_trail import record_undone
 from midflight.control.verbs import By
@@ -184,7 +184,7 @@ async def give(control: Control, answers: Sequence[Answer], run: str, who: Actor
     """
     if any(answer.misfit for answer in answers):
         for answer in answers:
-            await _record(control, answer, who, audit_record.REFUSED, "does_not_fit")
+            await _record(control, answer, who, audit.REFUSED, "does_not_fit")
         return [_refused(answer, _cut(answer.misfit or NOT_ALONE)) for answer in answers]
     receipts: list[Receipt] = []
     for answer in answers:
@@ -223,11 +223,11 @@ async def _give(control: Control, answer: Answer, run: str, who: Actor) -> Recei
     if state is not None and before is not None:
         return await _given_before(control, answer, state, before, who)
     if answer.refusal or state is None or about is None:
-        await _record(control, answer, who, audit_record.REFUSED, "not_open")
+        await _record(control, answer, who, audit.REFUSED, "not_open")
         return _refused(answer, answer.refusal)
     verb = _verb(control, answer, about, state, {"who": who, "key": key}, run)
     if verb is None:
-        await _record(control, answer, who, audit_record.NOTHING)
+        await _record(control, answer, who, audit.NOTHING)
         return Receipt("answer", "left open", state.journal, interrupt_id=entry.interrupt_id)
     done = await verb
     return Receipt(done.verb, "accepted", done.run, done.position, done.status, entry.interrupt_id)
@@ -251,9 +251,9 @@ async def _given_before(
     at_question = await question_at(control.store, state.journal, answer.question)
     schema = msgspec.json.decode(at_question.schema) if at_question is not None else None
     if not _is_same(known.event, answer.entry, schema):
-        await _record(control, answer, who, audit_record.REFUSED, "answered_before")
+        await _record(control, answer, who, audit.REFUSED, "answered_before")
         return _refused(answer, "it was answered before, with another answer")
-    await _record(control, answer, who, audit_record.REPEATED)
+    await _record(control, answer, who, audit.REPEATED)
     return Receipt(
         "answer", "accepted", state.journal, at, "given before", answer.entry.interrupt_id
     )

@@ -42,9 +42,9 @@ from midflight.journal.record import Recorded
 from midflight.journal.state import RunState, needs_driver
 from midflight.journal.threads.front import is_spoken_to
 from midflight.journal.threads.thread import FrontChanged, Said, ThreadState
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import LiveWatch, Query
-from midflight.stores.watch.hints import Delta
-from midflight.stores.watch.subscription import weight
+from midflight.stores.subscription import weight
 
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
 STIRRED_S: Final = 1.0  # what a run that waits has to go on with one of several answers

@@ -14,9 +14,9 @@ from typing import Final
 from ag_ui.core import BaseEvent, CustomEvent
 from msgspec import Struct
 
+from midflight import audit
 from midflight.agents import Agent
-from midflight.audit import audit_record
-from midflight.audit.audit_record import deed
+from midflight.audit import deed
 from midflight.control import Control
 from midflight.control import Turn as Conversed
 from midflight.control.audit_trail import record_undone, repeats_not_recorded
@@ -32,7 +32,7 @@ from midflight.journal.state import RunState
 from midflight.journal.threads import thread as t
 from midflight.stores.lookup import Journals, thread_if_any
 from midflight.stores.protocol import Query
-from midflight.stores.watch.subscription import weight
+from midflight.stores.subscription import weight
 
 PROTOCOL: Final = "1.0"
 RECEIPT: Final = "midflight:receipt"
@@ -78,21 +78,21 @@ async def take_turn(control: Control, agent: Agent, given: Input, who: Actor) ->
     thread = given.journal
     known = await messages_of(control, thread, who.by)
     if refusal := objection(given, known):
-        await _record(control, agent, who, audit_record.REFUSED, "history_changed")
+        await _record(control, agent, who, audit.REFUSED, "history_changed")
         return _refused(agent, given, who, refusal)
     answers = await agui_resume.understand(control, thread, given.resume, given.misread)
     with repeats_not_recorded():
         turn = await _converse(control, agent, given, who, known)
     looks = not (given.resume or given.misread or given.follow or who.role is Role.VIEWER)
     if looks and not turn.run and asks_again(given, known):
-        await _record(control, agent, who, audit_record.REFUSED, "answered_before")
+        await _record(control, agent, who, audit.REFUSED, "answered_before")
         last = await newest_of(control, thread)
         return _refused(agent, given, who, no_second_answer(last))
     sent = [Receipt("send", "accepted", m.run, m.position, m.status) for m in turn.messages]
     since = await _places(control, thread, turn, answers)
     given_back = await agui_resume.give(control, answers, given.run, who)
     if not (turn.started or turn.messages or answers):
-        await _record(control, agent, who, audit_record.REPEATED)
+        await _record(control, agent, who, audit.REPEATED)
     named = next((answer.state.journal for answer in answers if answer.state is not None), "")
     return Turn(
         given.thread,

@@ -4,7 +4,6 @@ A channel is a small adapter: it hands in what it hears, and posts and edits wha
 functions make the posts from sheets, so that all kinds of chats show the same.
 """
 
-from midflight.interfaces.chat.allow_list import People
 from midflight.interfaces.chat.channel import (
     Action,
     Button,
@@ -15,6 +14,7 @@ from midflight.interfaces.chat.channel import (
     Heard,
     Menu,
     NotNow,
+    People,
     Post,
 )
 from midflight.interfaces.chat.switchboard import Switchboard

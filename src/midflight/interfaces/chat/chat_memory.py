@@ -22,7 +22,7 @@ from midflight.journal.status import status
 from midflight.journal.threads.thread import ThreadState
 from midflight.stores.lookup import question_at, thread_if_any
 from midflight.stores.protocol import Query
-from midflight.view.exact_text import short
+from midflight.view.shown_values import short
 
 HEARD_KEPT: Final = 512  # ids of messages; a chat delivers the same one twice within minutes
 CARDS_KEPT: Final = 64

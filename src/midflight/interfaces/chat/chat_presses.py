@@ -25,10 +25,9 @@ from midflight.journal.phases import Phase
 from midflight.journal.preview import Offer
 from midflight.journal.record import NULL, Actor, taken_under
 from midflight.journal.state import RunState
-from midflight.view.amounts import raised_of, typed
 from midflight.view.data import Way
-from midflight.view.exact_text import short
 from midflight.view.run_book import asked
+from midflight.view.shown_values import raised_of, short, typed
 
 AT_ONCE: Final = ("pause", "cancel")  # never refused for what has changed since
 DRAFTS_KEPT: Final = 256

@@ -32,7 +32,7 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, wall_clock
-from midflight.interfaces.chat.allow_list import STRANGER, People
+from midflight.interfaces.chat.channel import STRANGER, People
 from midflight.interfaces.chat.discord_interactions import Presses, commands_for
 from midflight.interfaces.chat.discord_posts import (
     NAME,

@@ -18,8 +18,7 @@ from discord import app_commands
 
 from midflight.control.verbs import VERBS
 from midflight.inputs import Clock
-from midflight.interfaces.chat.allow_list import STRANGER
-from midflight.interfaces.chat.channel import Action, Form, Post
+from midflight.interfaces.chat.channel import STRANGER, Action, Form, Post
 from midflight.interfaces.chat.discord_posts import (
     Bot,
     filled,

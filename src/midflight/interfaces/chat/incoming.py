@@ -14,13 +14,12 @@ from midflight.control import Ack, Control
 from midflight.control.messages import REDIRECTED
 from midflight.conversation import TEXT_MAX, is_storable
 from midflight.errors import InvalidRequest, MidflightError, Refused
-from midflight.interfaces.chat.allow_list import door, shown
-from midflight.interfaces.chat.channel import Action, Heard, Post, mark
+from midflight.interfaces.chat.channel import Action, Heard, Post, door, mark, shown
 from midflight.interfaces.chat.chat_memory import Finder, Memory
 from midflight.journal.phases import Phase
 from midflight.journal.record import Actor
 from midflight.journal.threads.thread import ThreadState
-from midflight.view.exact_text import short
+from midflight.view.shown_values import short
 
 TOGETHER_MAX: Final = 1_800  # characters of what is put together; longer ones stand alone
 BUTTONS_MAX: Final = 5

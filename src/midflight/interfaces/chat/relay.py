@@ -18,8 +18,15 @@ import msgspec
 from midflight.control import Control
 from midflight.inputs import Clock
 from midflight.interfaces.chat import run_posts
-from midflight.interfaces.chat.allow_list import door
-from midflight.interfaces.chat.channel import Channel, ChatGone, NotNow, NotTaken, Post, PostGone
+from midflight.interfaces.chat.channel import (
+    Channel,
+    ChatGone,
+    NotNow,
+    NotTaken,
+    Post,
+    PostGone,
+    door,
+)
 from midflight.interfaces.chat.chat_memory import Ledger, Memory
 from midflight.interfaces.chat.incoming import Reply, answer, plainer, together
 from midflight.interfaces.chat.thread_posts import Follower

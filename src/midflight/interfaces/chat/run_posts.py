@@ -14,14 +14,12 @@ from msgspec import Struct
 
 from midflight.control.todos import TodoOffer
 from midflight.errors import InvalidRequest
-from midflight.interfaces.chat.allow_list import shown
-from midflight.interfaces.chat.channel import Action, Button, Field, Menu, Post, mark
+from midflight.interfaces.chat.channel import Action, Button, Field, Menu, Post, mark, shown
 from midflight.journal.phases import ENDS, Phase
 from midflight.journal.status import Receipt
-from midflight.view.amounts import clock, elapsed, is_near, nearest, spending
 from midflight.view.data import Asked, RunSheet, Slot, Way
-from midflight.view.exact_text import short
 from midflight.view.question_form import alternatives, written
+from midflight.view.shown_values import clock, elapsed, is_near, nearest, short, spending
 
 SYMBOLS: Final = {
     Phase.QUEUED: "◌",

@@ -19,14 +19,13 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from midflight.agents import Agent
-from midflight.audit.audit_record import Deed
+from midflight.audit import Deed
 from midflight.client import Client, control_of
 from midflight.control import Control
 from midflight.control.audit_trail import record_refusal
 from midflight.errors import JournalNotFound, MidflightError
 from midflight.inputs import Clock, new_id, wall_clock
-from midflight.interfaces.chat.allow_list import People, door
-from midflight.interfaces.chat.channel import Action, Channel, Form, Heard, Post
+from midflight.interfaces.chat.channel import Action, Channel, Form, Heard, People, Post, door
 from midflight.interfaces.chat.chat_memory import (
     NOT_KNOWN,
     NOTHING,
@@ -47,7 +46,7 @@ from midflight.interfaces.chat.relay import Relay
 from midflight.journal.phases import LIVE, Role
 from midflight.journal.record import Actor
 from midflight.stores.protocol import THREAD_PREFIX, Query
-from midflight.view.exact_text import short
+from midflight.view.shown_values import short
 
 log: Final = logging.getLogger("midflight.interfaces.chat")
 

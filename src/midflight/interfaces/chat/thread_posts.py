@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from midflight.control import Control
 from midflight.control.transcript import Line
-from midflight.interfaces.chat.allow_list import shown
-from midflight.interfaces.chat.channel import FILE_BYTES_MAX, Action, Button, Post, mark
+from midflight.interfaces.chat.channel import FILE_BYTES_MAX, Action, Button, Post, mark, shown
 from midflight.interfaces.chat.chat_memory import Memory
 from midflight.interfaces.chat.incoming import message_id
 from midflight.interfaces.chat.run_posts import ended, label
@@ -25,9 +24,9 @@ from midflight.journal.threads import thread as t
 from midflight.stores.protocol import LiveWatch, Query
 from midflight.view import RunBook, ThreadBook
 from midflight.view.data import Asked
-from midflight.view.exact_text import short
 from midflight.view.question_form import read_back
 from midflight.view.run_book import asked as asked_of
+from midflight.view.shown_values import short
 
 FILES_MAX: Final = 9  # beside the partial work itself
 

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from midflight.errors import InvalidRequest, MidflightError, to_install
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.interfaces.chat.allow_list import STRANGER
 from midflight.interfaces.chat.channel import (
+    STRANGER,
     Action,
     ChatGone,
     Form,

@@ -14,15 +14,14 @@ from midflight.interfaces.cli.arguments import OPTIONS
 from midflight.interfaces.cli.console import print, print_json
 from midflight.interfaces.cli.target import Desk
 from midflight.interfaces.terminal.answer_form import wanted
-from midflight.interfaces.terminal.looks import DOUBTFUL, SHOWN, indented
-from midflight.interfaces.terminal.safe_text import folded, more
+from midflight.interfaces.terminal.looks import DOUBTFUL, SHOWN, folded, indented, more
 from midflight.journal.phases import ENDS
 from midflight.journal.requests import ASIDE, HANDED_OVER
 from midflight.journal.state import RunState
 from midflight.journal.status import INHERITED, SAVED, Receipt, receipt, status
 from midflight.view import RunSheet, control_bar
-from midflight.view.amounts import CAP, raised, typed
 from midflight.view.data import Asked
+from midflight.view.shown_values import CAP, raised, typed
 
 Command = Callable[..., str]
 

@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from midflight.agents import Agent
 from midflight.control import Control, local
-from midflight.engines.restate.restate_address import INGRESS, SERVICE, Restate, shown
+from midflight.engines.restate_address import INGRESS, SERVICE, Restate, shown
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.console import Unknown, print
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 
 Usd = Annotated[float | None, typer.Option(min=0, help="At most so many dollars.")]
 Seconds = Annotated[float | None, typer.Option(min=0, help="At most so long in motion.")]
@@ -175,7 +175,7 @@ async def controlling(
         async with local(store, *agents, workdir=workdir, drain_s=drain_s) as control:
             yield control
         return
-    from midflight.engines.restate.placement import RestateEngine
+    from midflight.engines.restate_placement import RestateEngine
 
     async with (
         open_store(store) as opened,

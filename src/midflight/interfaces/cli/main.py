@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 COMMANDS: Final = {
     "demo": Place(
-        "demo_command", "An agent at work on data of its own: try to interrupt it.", "Begin"
+        "program_commands", "An agent at work on data of its own: try to interrupt it.", "Begin"
     ),
     "run": Place("run_command", "Run an agent here, or on a server, and watch it.", "Begin"),
     "serve": Place("serve_command", "Drive agents and serve them over HTTP.", "Begin"),
@@ -67,7 +67,7 @@ COMMANDS: Final = {
     "purge": Place("store_commands", "Remove runs that ended long ago.", "Operate"),
     "audit": Place("store_commands", "Export the audit, and check that it is whole.", "Operate"),
     "token": Place("token_command", "A token for a program, or a link for a person.", "Operate"),
-    "kit": Place("kit_command", "Measure how well runtimes can be interrupted.", "Operate"),
+    "kit": Place("program_commands", "Measure how well runtimes can be interrupted.", "Operate"),
     "doctor": Place("doctor_command", "See whether everything is in order here.", "Operate"),
 }
 SERVING: Final = (["serve"], ["worker"], ["discord"], ["demo"])
@@ -141,7 +141,7 @@ def _called(arguments: list[str]) -> int:
 
 def _visit(arguments: list[str]) -> AbstractContextManager[object]:
     """Say for the audit who works at this terminal; servers and chats say it for their callers."""
-    from midflight.audit.audit_record import Visit, this_process, visiting
+    from midflight.audit import Visit, this_process, visiting
     from midflight.interfaces.cli.console import person
 
     command = arguments[:1]

@@ -15,14 +15,13 @@ from rich.text import Text
 from typing_extensions import override
 
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.looks import SHOWN
-from midflight.interfaces.terminal.safe_text import visible
+from midflight.interfaces.terminal.looks import SHOWN, visible
 from midflight.journal.phases import ENDS
 from midflight.journal.state import RunState
 from midflight.stores.protocol import Row
 from midflight.view import RunSheet, StepSheet
-from midflight.view.amounts import count, money
 from midflight.view.control_bar import RECONNECTING
+from midflight.view.shown_values import count, money
 
 STYLES: Final = {
     "quiet": "dim",

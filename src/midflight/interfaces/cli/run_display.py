@@ -19,12 +19,11 @@ from midflight.journal.events import MessagesTaken, ResumeRequested, StepSettled
 from midflight.journal.phases import Phase
 from midflight.journal.record import Recorded
 from midflight.journal.status import one_line
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import PAGE
-from midflight.stores.watch.hints import Delta
 from midflight.view import RunBook, RunSheet, StepSheet, ThreadBook
-from midflight.view.amounts import CAP
 from midflight.view.data import Asked, Mark
-from midflight.view.exact_text import short
+from midflight.view.shown_values import CAP, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

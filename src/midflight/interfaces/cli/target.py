@@ -25,7 +25,7 @@ from midflight.interfaces.cli.console import DONE, Unknown, person
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor
 from midflight.journal.requests import ASIDE
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.stores.protocol import RUN_PREFIX, THREAD_PREFIX, Query, Row
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from midflight.interfaces.http.access.quotas import Meter, Metrics
 from midflight.interfaces.http.live_index import Index
 from midflight.interfaces.http.live_journal import PACE_S, Live, Lives, RowNews, SwitchNews
 from midflight.journal.record import Actor, Recorded
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import LiveWatch
-from midflight.stores.watch.hints import Delta
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 from midflight.view import Sheet

@@ -18,8 +18,8 @@ from midflight.errors import JournalNotFound
 from midflight.interfaces.http.live_journal import Watchers
 from midflight.journal.phases import LIVE
 from midflight.journal.requests import Switch
+from midflight.stores.hints import Movements
 from midflight.stores.protocol import RUN_PREFIX, Query, Row
-from midflight.stores.watch.hints import Movements
 
 PACE_S: Final = 0.05
 COUNTERS_S: Final = 1.0  # how often mere counters are told, and switches looked at

@@ -14,8 +14,8 @@ from midflight.control import Control
 from midflight.journal.record import Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import RunState, needs_driver
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import THREAD_PREFIX, LiveWatch, Query, Row
-from midflight.stores.watch.hints import Delta
 from midflight.view import RunBook, Sheet, ThreadBook, patch
 
 

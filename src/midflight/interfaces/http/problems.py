@@ -13,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from midflight import errors
-from midflight.audit.audit_record import current_visit
+from midflight.audit import current_visit
 from midflight.control import Control
-from midflight.control.descendants import offers
+from midflight.control.recorder import offers
 from midflight.journal.state import RunState
 from midflight.journal.transition_table import State, accepts_now
 from midflight.tools.secret import clean_logger

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from midflight.agents import Agent
 from midflight.control import Ack, Control, Turn, verbs
-from midflight.control.descendants import runs_below
+from midflight.control.recorder import runs_below
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.interfaces.http.access.access import caller
@@ -25,9 +25,9 @@ from midflight.journal.record import Actor, Limits, Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import Delivery, RunState
 from midflight.journal.threads.thread import ThreadState, Todo
+from midflight.stores.hints import Delta
 from midflight.stores.lookup import question_at
 from midflight.stores.protocol import Killing, Row, Store
-from midflight.stores.watch.hints import Delta
 from midflight.view.data import RunView, UnreadMessage
 from midflight.view.run_book import accounted, asked, unread, viewed
 

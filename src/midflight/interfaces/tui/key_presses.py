@@ -11,15 +11,14 @@ from textual.widgets import Input
 
 from midflight.errors import IllegalSignal, MidflightError, Outdated
 from midflight.inputs import new_id
-from midflight.interfaces.tui.bar_widget import Done
-from midflight.interfaces.tui.question_card import Card
+from midflight.interfaces.tui.bar_widget import Card, Done
 from midflight.interfaces.tui.run_screen import RunScreen, Session
 from midflight.interfaces.tui.slash_commands import SLASH, Order, Slash, limits_of, listed
 from midflight.journal.phases import ENDS, Phase
 from midflight.journal.record import Actor
 from midflight.view import RunSheet
-from midflight.view.amounts import raised, typed
 from midflight.view.data import Slot
+from midflight.view.shown_values import raised, typed
 
 if TYPE_CHECKING:
     from midflight.control.any_control import AnyControl

@@ -15,8 +15,8 @@ from textual.widgets.option_list import Option
 
 from midflight.control.transcript import Line
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.safe_text import visible
-from midflight.interfaces.tui.question_card import Card
+from midflight.interfaces.terminal.looks import visible
+from midflight.interfaces.tui.bar_widget import Card
 from midflight.interfaces.tui.run_screen import RunScreen, Session
 from midflight.interfaces.tui.theme import Tones
 from midflight.journal.phases import ENDS
@@ -24,7 +24,7 @@ from midflight.journal.requests import ASIDE
 from midflight.journal.status import INHERITED, SAVED, word_diff
 from midflight.stores.protocol import Row
 from midflight.view import RunSheet, StepSheet, ThreadSheet, control_bar
-from midflight.view.amounts import money
+from midflight.view.shown_values import money
 
 STEPS_MAX: Final = 400  # of a longer run those around the current step; midflight show has all
 BEFORE: Final = 300  # of these, at most so many come before the current one

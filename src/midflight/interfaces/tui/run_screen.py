@@ -16,8 +16,8 @@ from midflight.interfaces.tui.bar_widget import Bar, Layer
 from midflight.interfaces.tui.theme import DARK, LIGHT, Tones, tones
 from midflight.journal.events import StepSettled
 from midflight.journal.record import Recorded
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import PAGE, Query, Row
-from midflight.stores.watch.hints import Delta
 from midflight.tasks import owned_tasks
 from midflight.view import RunBook, RunSheet, ThreadBook, ThreadSheet
 from midflight.view.data import Slot

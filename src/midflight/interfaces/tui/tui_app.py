@@ -17,12 +17,11 @@ from textual.filter import LineFilter
 from textual.widgets import Input, OptionList, Static
 
 from midflight.errors import MidflightError
-from midflight.interfaces.terminal.safe_text import STEERING
+from midflight.interfaces.terminal.looks import STEERING
 from midflight.interfaces.tui import panes
-from midflight.interfaces.tui.bar_widget import Bar, Layer, Slotted
+from midflight.interfaces.tui.bar_widget import Bar, Card, Layer, Slotted
 from midflight.interfaces.tui.key_presses import Pressing
 from midflight.interfaces.tui.panes import WRITE, Drawing
-from midflight.interfaces.tui.question_card import Card
 from midflight.interfaces.tui.run_screen import RunScreen
 from midflight.interfaces.tui.theme import DARK, LIGHT, STYLE
 from midflight.journal.record import Actor

@@ -16,8 +16,8 @@ from midflight.journal.phases import LIVE, Cause, Effect, Outcome
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.threads import thread as t
 from midflight.journal.transition_table import TRIAGE
+from midflight.stores.hints import Delta
 from midflight.stores.protocol import LiveWatch, Query
-from midflight.stores.watch.hints import Delta
 
 CANCEL: Final = "cancel?"
 SPOKEN: Final = frozenset({"text", "aside", CANCEL})

@@ -20,8 +20,8 @@ from midflight.journal.phases import Cause
 from midflight.journal.state import RunState
 from midflight.journal.threads.front import short
 from midflight.stores.lookup import question_at
-from midflight.view.exact_text import exactly
 from midflight.view.question_form import Pick, all_facts, picks, written
+from midflight.view.shown_values import exactly
 
 FACTS_MAX: Final = 180  # characters, which take about twelve seconds to say
 MESSAGE_MAX: Final = 600

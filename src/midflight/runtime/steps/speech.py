@@ -14,7 +14,7 @@ from midflight.journal.record import Usage
 from midflight.runtime.foreign import text as storable
 from midflight.runtime.host import Host
 from midflight.runtime.in_flight import LastWords, OpenStep
-from midflight.stores.watch.hints import LiveCall, Voice
+from midflight.stores.hints import LiveCall, Voice
 from midflight.tools.secret import beginning_of_one, hide
 
 KEEP_S: Final = 2.0

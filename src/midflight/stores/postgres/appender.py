@@ -19,6 +19,7 @@ from midflight.inputs import Ids
 from midflight.journal.record import Recorded, Request
 from midflight.journal.transition_table import State
 from midflight.stores.commit import draft, plan
+from midflight.stores.hub import Hub
 from midflight.stores.postgres.kept_states import States, Turn
 from midflight.stores.postgres.links import Doubt, Pool
 from midflight.stores.postgres.locked_requests import (
@@ -32,7 +33,6 @@ from midflight.stores.postgres.postgres_news import News
 from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
 from midflight.stores.postgres.postgres_writer import Job, Writer, job_of
 from midflight.stores.protocol import Append, Committed, Submit, View, Widen, empty_state
-from midflight.stores.watch.hub import Hub
 
 TRIES_MAX: Final = 5  # each failed for a reason that was gone when we looked: more is a bug
 RECENT_MAX: Final = 4096  # requests whose repeat is recognised before it is decided again

@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from midflight.inputs import Ids
-from midflight.stores.watch.hints import LiveCall, Voice
-from midflight.stores.watch.hub import Hub
+from midflight.stores.hints import LiveCall, Voice
+from midflight.stores.hub import Hub
 
 PIECE: Final = 1000  # characters, at up to six bytes each
 LETTER_MAX: Final = 7_900  # bytes: NOTIFY takes 8,000, and what is too long is read later

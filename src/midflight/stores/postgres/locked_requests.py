@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from midflight.audit.audit_record import Deed, body_of
+from midflight.audit import Deed, body_of
 from midflight.errors import CorruptEntry
 from midflight.journal.events import Killed
 from midflight.journal.fold import advance

@@ -17,9 +17,9 @@ import anyio
 import msgspec
 
 from midflight.inputs import Ids
+from midflight.stores.hub import Hub
 from midflight.stores.postgres.echo import Echo
 from midflight.stores.postgres.postgres_server import ERRORS, SQL, Connection, Server, only_reads
-from midflight.stores.watch.hub import Hub
 
 POLL_S: Final = 1.0
 SPACING_S: Final = 0.025  # each NOTIFY wakes every process that has the store open

@@ -13,8 +13,7 @@ from typing import Any, Final, Self
 import anyio
 import msgspec
 
-from midflight.audit.audit_record import Deed, deed
-from midflight.audit.chain import Head, Link
+from midflight.audit import Deed, Head, Link, deed
 from midflight.errors import JournalNotFound, StoreError, StoreReadOnly
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.journal.events import Killed
@@ -23,6 +22,8 @@ from midflight.journal.requests import Switch, require_operator
 from midflight.journal.transition_table import State
 from midflight.stores.codec import blob_missing, decode
 from midflight.stores.commit import of_purge, of_release
+from midflight.stores.hints import Movements, no_movements
+from midflight.stores.hub import Hub
 from midflight.stores.lookup import folded
 from midflight.stores.postgres.appender import Appender
 from midflight.stores.postgres.kept_states import Turn
@@ -42,8 +43,6 @@ from midflight.stores.protocol import (
     Row,
     Submit,
 )
-from midflight.stores.watch.hints import Movements, no_movements
-from midflight.stores.watch.hub import Hub
 from midflight.tasks import owned_tasks
 
 KILL_TURN_S: Final = 2.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from midflight.audit.audit_record import Deed
+from midflight.audit import Deed
 from midflight.errors import CorruptEntry
 from midflight.journal.events import Killed
 from midflight.journal.record import Actor

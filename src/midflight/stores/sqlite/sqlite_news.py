@@ -23,10 +23,10 @@ import msgspec
 from midflight.errors import StoreError
 from midflight.inputs import Ids
 from midflight.journal.fold import BULK
+from midflight.stores.hints import ANY, Movements
+from midflight.stores.hub import Hub
 from midflight.stores.protocol import Committed, Killing
 from midflight.stores.sqlite.sqlite_file import FAULTS, translate
-from midflight.stores.watch.hints import ANY, Movements
-from midflight.stores.watch.hub import Hub
 
 POLL_S: Final = 0.1  # the fallback when a nudge is lost; with it a watcher is never later
 POLL_ALONE_S: Final = 0.02  # where there are no nudges at all

@@ -18,8 +18,7 @@ from typing import Final, Self, TypeVar
 import anyio
 import msgspec
 
-from midflight.audit.audit_record import Deed, deed
-from midflight.audit.chain import Head, Link
+from midflight.audit import Deed, Head, Link, deed
 from midflight.errors import JournalNotFound, StoreError, StoreReplaced
 from midflight.inputs import Clock, Ids, new_id, steady, wall_clock
 from midflight.journal.record import Actor, Recorded
@@ -27,6 +26,8 @@ from midflight.journal.requests import Switch, require_operator
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.codec import blob_missing
+from midflight.stores.hints import Movements
+from midflight.stores.hub import Hub
 from midflight.stores.lookup import folded
 from midflight.stores.protocol import (
     PAGE,
@@ -53,8 +54,6 @@ from midflight.stores.sqlite.transaction import (
     read_events,
     row_of,
 )
-from midflight.stores.watch.hints import Movements
-from midflight.stores.watch.hub import Hub
 from midflight.tasks import owned_tasks
 
 WAIT_MAX_S: Final = 10.0  # for this process's turn at the turnstile

@@ -16,8 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from midflight.audit.audit_record import Deed, body_of
-from midflight.audit.chain import Head, Link, linked
+from midflight.audit import Deed, Head, Link, body_of, linked
 from midflight.errors import JournalConflict
 from midflight.inputs import Clock
 from midflight.journal.fold import BULK, advance

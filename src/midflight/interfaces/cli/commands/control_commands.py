@@ -27,7 +27,7 @@ from midflight.journal.phases import IN_MOTION
 from midflight.journal.record import Limits
 from midflight.journal.state import RunState
 from midflight.stores.protocol import Query
-from midflight.view.amounts import cap_words
+from midflight.view.shown_values import cap_words
 
 app = typer.Typer()
 Scope = Annotated[

@@ -33,7 +33,7 @@ from midflight.interfaces.cli.target import (
     where_of,
 )
 from midflight.journal.requests import ASIDE
-from midflight.stores.factory import shown
+from midflight.stores import shown
 
 app = typer.Typer()
 EXTRAS: Final = {

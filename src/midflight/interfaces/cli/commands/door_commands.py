@@ -21,7 +21,7 @@ from midflight.engines.driver_pool import DRAIN_S
 from midflight.engines.local_engine import LEAVING, leaving_on
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
-from midflight.interfaces.chat.allow_list import People
+from midflight.interfaces.chat.channel import People
 from midflight.interfaces.cli.arguments import found_at
 from midflight.interfaces.cli.console import (
     DETACHED,
@@ -34,7 +34,7 @@ from midflight.interfaces.cli.console import (
 from midflight.interfaces.cli.target import JsonOption, StoreOption, check_store, store_of
 from midflight.interfaces.terminal.looks import indented
 from midflight.journal.record import Actor
-from midflight.stores.factory import open_store, shown
+from midflight.stores import open_store, shown
 from midflight.stores.protocol import THREAD_PREFIX
 
 if TYPE_CHECKING:

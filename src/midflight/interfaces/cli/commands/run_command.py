@@ -54,7 +54,7 @@ from midflight.interfaces.cli.target import (
 from midflight.interfaces.terminal.looks import SHOWN
 from midflight.journal.phases import Phase, Role
 from midflight.journal.record import Actor, Limits
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 from midflight.tasks import owned_tasks
 from midflight.view import RunBook
 

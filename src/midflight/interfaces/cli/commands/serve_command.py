@@ -28,7 +28,7 @@ from midflight.agents import Agent
 from midflight.control import Control
 from midflight.engines.driver_pool import DRAIN_S
 from midflight.engines.local_engine import LEAVING, leaving_on
-from midflight.engines.restate.restate_address import INGRESS, SERVICE
+from midflight.engines.restate_address import INGRESS, SERVICE
 from midflight.errors import InvalidRequest
 from midflight.inputs import LOOPBACK
 from midflight.interfaces.cli.arguments import (
@@ -50,7 +50,7 @@ from midflight.interfaces.cli.commands.token_command import (
 from midflight.interfaces.cli.console import greeting, log_to_stderr, person, print, print_json
 from midflight.interfaces.cli.target import JsonOption, StoreOption, store_of
 from midflight.journal.phases import Role
-from midflight.stores.factory import shown
+from midflight.stores import shown
 from midflight.tasks import owned_tasks
 from midflight.tools.secret import clean_logger
 

@@ -14,14 +14,15 @@ import anyio
 import msgspec
 import typer
 
-from midflight.audit.audit_record import NOTHING, deed
-from midflight.audit.chain import (
+from midflight.audit import (
     CUT,
+    NOTHING,
     OTHER_CHAIN,
     Checker,
     Fault,
     Head,
     Link,
+    deed,
     exported,
     imported,
     parse_head,

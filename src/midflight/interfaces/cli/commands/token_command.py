@@ -21,7 +21,7 @@ from midflight.inputs import LOOPBACK
 from midflight.interfaces.cli.console import print, print_json
 from midflight.interfaces.cli.target import JsonOption, StoreOption, check_store, store_of
 from midflight.journal.phases import Role
-from midflight.stores.factory import open_store
+from midflight.stores import open_store
 
 if TYPE_CHECKING:
     from midflight.interfaces.http.access.keyring import Keyring

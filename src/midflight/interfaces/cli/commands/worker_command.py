@@ -21,8 +21,8 @@ from msgspec import Struct
 from midflight.agents import Agent
 from midflight.engines.driver_pool import DRAIN_S, LEASE_S
 from midflight.engines.local_engine import LEAVING, leaving_on
-from midflight.engines.restate.restate_address import ADMIN, INGRESS, SERVICE
-from midflight.engines.restate.restate_address import shown as shown_place
+from midflight.engines.restate_address import ADMIN, INGRESS, SERVICE
+from midflight.engines.restate_address import shown as shown_place
 from midflight.errors import InvalidRequest
 from midflight.interfaces.cli.arguments import (
     EngineOption,
@@ -36,7 +36,7 @@ from midflight.interfaces.cli.arguments import (
 from midflight.interfaces.cli.commands.serve_command import listening
 from midflight.interfaces.cli.console import greeting, log_to_stderr, print, print_json
 from midflight.interfaces.cli.target import JsonOption, StoreOption, store_of
-from midflight.stores.factory import open_store, shown
+from midflight.stores import open_store, shown
 
 app = typer.Typer()
 PORT: Final = 9080
@@ -149,7 +149,7 @@ async def _sweeping(chosen: WorkerOptions, agents: list[Agent]) -> None:
 async def _answering(
     chosen: WorkerOptions, agents: list[Agent], listen: Callable[[], socket.socket], at: str
 ) -> None:
-    from midflight.engines.restate.restate_worker import working
+    from midflight.engines.restate_worker import working
 
     async with (
         leaving_on(LEAVING, chosen.drain + ANSWERS_S) as until_told,

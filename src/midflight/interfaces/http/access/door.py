@@ -14,9 +14,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from midflight.audit import audit_record
-from midflight.audit.audit_record import Flood, Visit, begin_visit, current_visit, deed, visiting
-from midflight.audit.chain import Head
+from midflight.audit import (
+    DONE,
+    FAILED,
+    REFUSED,
+    Flood,
+    Head,
+    Visit,
+    begin_visit,
+    current_visit,
+    deed,
+    visiting,
+)
 from midflight.control import Control
 from midflight.control.audit_trail import (
     RECORD_S,
@@ -151,8 +160,8 @@ async def refused_at(
 
 def _outcome(status: int) -> str:
     if status < 400:
-        return audit_record.DONE
-    return audit_record.REFUSED if status < 500 else audit_record.FAILED
+        return DONE
+    return REFUSED if status < 500 else FAILED
 
 
 def _asked(scope: Scope) -> tuple[str, str]:

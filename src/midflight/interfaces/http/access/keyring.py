@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from midflight.audit.audit_record import DONE, NOTHING, Deed, deed
+from midflight.audit import DONE, NOTHING, Deed, deed
 from midflight.errors import InvalidRequest, StoreBusy
 from midflight.inputs import Clock, new_id, wall_clock
 from midflight.journal.phases import Role

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from midflight.agents import Agent
 from midflight.engines.driver_pool import known_agents
-from midflight.engines.restate.restate_address import Restate, shown
+from midflight.engines.restate_address import Restate, shown
 from midflight.engines.sweep import SWEEP_S, Sweep
 from midflight.errors import InvalidRequest, JournalNotFound, StoreError, to_install
 from midflight.inputs import Ids, new_id

@@ -13,9 +13,9 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 from midflight.journal.record import Recorded
+from midflight.stores.hints import Movements, Voice, Voices
 from midflight.stores.protocol import Committed, Killing, Read
-from midflight.stores.watch.hints import Movements, Voice, Voices
-from midflight.stores.watch.subscription import LiveSubscription, Subscription
+from midflight.stores.subscription import LiveSubscription, Subscription
 
 _JOURNAL: Final = attrgetter("journal")
 

@@ -16,8 +16,8 @@ from typing_extensions import override
 from midflight.errors import JournalNotFound
 from midflight.journal import events as e
 from midflight.journal.record import Recorded
+from midflight.stores.hints import Began, Delta, LiveCall, Voice, Voices
 from midflight.stores.protocol import PAGE, Hear, Read
-from midflight.stores.watch.hints import Began, Delta, LiveCall, Voice, Voices
 
 BACKLOG_MAX: Final = 2 * PAGE  # records kept for one watcher; the rest it reads from the store
 BACKLOG_BYTES_MAX: Final = 4 * 1024 * 1024  # and their bytes, beside the first few

@@ -1,1 +1,0 @@
-"""Runs placed on machines by Restate."""
