@@ -54,7 +54,7 @@ DOORS = (
 HURRY = ("-n", "3", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
 """A test waits as often as it works; but every worker reads all tests before it runs its share."""
 
-WHOLE = ("-n", "5", "--durations=30", "--durations-min=5")
+WHOLE = ("-n", "3", "--durations=30", "--durations-min=5")
 """Most of what is slow waits: for processes, leases that run out; see ``tests/shares.py``."""
 READ = ("pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
 """Reads all tests once, so that their bytecode is there: or each worker would make it anew."""

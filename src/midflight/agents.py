@@ -21,6 +21,10 @@ from midflight.run import Run
 EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long
 REPEATS: Final = 20  # turns of a circle before a run is told; a loop that polls may take a few
 TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
+TRIAGE_ALONE: Final = (
+    "triage= needs converses=True, because triage decides what is done about messages. Set "
+    "converses=True, or leave triage= out."
+)
 
 T = TypeVar("T", default=Any)
 Mode: TypeAlias = Literal["immediate", "boundary"]
@@ -122,7 +126,7 @@ def agent(
     _check_word("mode", mode, MODES)
     _check_word("on_disconnect", on_disconnect, ON_DISCONNECT)
     if triage is not None and not converses:
-        raise InvalidRequest("triage= needs converses=True: it chooses about messages.")
+        raise InvalidRequest(TRIAGE_ALONE)
     if not 0 <= triage_after <= TRIAGE_AFTER_MAX_S:
         raise InvalidRequest(f"triage_after= must be between 0 and {TRIAGE_AFTER_MAX_S:g} seconds.")
 

@@ -192,8 +192,8 @@ def control_of(client: Client | Control) -> Control:
     control = client.controls if isinstance(client, Client) else client
     if not isinstance(control, Control):
         raise InvalidRequest(
-            "this works only with a client of midflight.open, not with one of "
-            "midflight.connect: use the interfaces of the server itself."
+            "this needs a client of midflight.open, and was given one of midflight.connect: open "
+            "the store itself, or use what its server offers. Nothing was started."
         )
     return control
 

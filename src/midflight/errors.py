@@ -200,8 +200,9 @@ class SourceGone(MidflightError):
     def __init__(self, source: str) -> None:
         self.source = source
         super().__init__(
-            f"run {source}, from which this one takes over what was done, is not in this store any "
-            "more: it was purged, or a backup lacks it. This run cannot go on; start a new one."
+            f"this run cannot go on: it builds on work of run {source}, which is not in this store "
+            "any more, because it was purged, or the store comes from a backup without it. Start a "
+            "new run instead."
         )
 
 

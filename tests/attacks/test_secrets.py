@@ -72,7 +72,7 @@ async def test_an_edit_refers_to_no_secret_but_those_that_the_code_put_at_that_p
         result = await control.result(run)
 
     assert ([sent] if sent else []) == SENT
-    assert ("Only code can refer to a secret" in str(result)) == (sent is None)
+    assert ("Only a program can pass a secret" in str(result)) == (sent is None)
 
 
 async def test_arguments_of_a_model_refer_to_no_secret() -> None:
@@ -81,7 +81,7 @@ async def test_arguments_of_a_model_refer_to_no_secret() -> None:
         return ""
 
     for arguments in ('{"what": {"$secret": "HOME"}}', '{"what": [{"a": {"$secret": "HOME"}}]}'):
-        with pytest.raises(InvalidRequest, match="Only code can refer to a secret"):
+        with pytest.raises(InvalidRequest, match="Only a program can pass a secret"):
             parse(look, arguments)
 
 
@@ -99,7 +99,7 @@ async def test_data_that_look_like_a_secret_are_not_put_on_record(driving: Open)
         state = await control.ended(await control.start(careless, "work"))
 
     assert (state.phase, SENT) == (Phase.FAILED, [])
-    assert "Only code can refer to a secret" in state.error
+    assert "Only a program can pass a secret" in state.error
 
 
 async def test_a_traceback_is_logged_with_dots_where_a_secret_was(

@@ -31,7 +31,7 @@ from midflight.interfaces.chat.chat_memory import Ledger, Memory
 from midflight.interfaces.chat.discord_posts import modal_of, pieces, view_of
 from midflight.interfaces.chat.incoming import Reply, answer, together
 from midflight.interfaces.chat.run_posts import SYMBOLS, payload_of
-from midflight.interfaces.terminal.looks import visible
+from midflight.interfaces.terminal.safe_text import visible
 from midflight.journal.phases import Phase, Role
 from midflight.view.control_bar import PHASE_WORDS
 from midflight.view.question_form import ways

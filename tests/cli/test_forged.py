@@ -13,7 +13,7 @@ import pytest
 from cli.scene import Scene, Server
 from cli.terminal import Terminal
 from midflight.interfaces.cli.console import LogLines, console
-from midflight.interfaces.terminal.looks import visible
+from midflight.interfaces.terminal.safe_text import visible
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 CLEARS = "\x1b[2J\x1b[H"  # the screen, and begins to write at its top

@@ -42,7 +42,7 @@ def test_a_report_shows_what_is_in_the_file_and_says_so_if_there_is_none(
 ) -> None:
     path = tmp_path / "kit.json"
     assert main(["kit", "report", "--results", str(path)]) == 1
-    assert "midflight kit run makes it" in capsys.readouterr().err
+    assert "To make them, run `midflight kit run`" in capsys.readouterr().err
 
     row = Row("bare-asyncio", "crash", "duplicates", trials=200, failures=4, total=4, bound_pct=4.3)
     write(path, Results([Sitting(1, "bare-asyncio", "Python 1.0")], rows=[row]))

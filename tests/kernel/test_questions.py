@@ -80,7 +80,9 @@ def test_what_has_to_be_decided_cannot_be_declined(kind: str) -> None:
     run = waiting(kind=kind)
     question = next(iter(run.state.questions))
 
-    with pytest.raises(InvalidRequest, match="has to be decided and cannot be declined"):
+    with pytest.raises(
+        InvalidRequest, match="cannot be declined, because the run needs a decision"
+    ):
         run.answer(question, ANN, declined=True)
 
     assert question in run.state.questions

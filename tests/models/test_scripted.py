@@ -45,7 +45,7 @@ async def test_the_same_script_gives_the_same_replies() -> None:
 
 
 async def test_a_script_at_its_end_says_so() -> None:
-    with pytest.raises(ModelRefused, match="at its end; it was asked 'What does"):
+    with pytest.raises(ModelRefused, match="has no line left to answer 'What does"):
         await complete(ScriptedModel([]), ASKING)
 
 

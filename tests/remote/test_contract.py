@@ -129,7 +129,9 @@ async def test_threads_are_listed_and_never_as_if_a_condition_were_not_there(
             if door == "here":
                 assert await control.runs(wanted) == []
             else:
-                with pytest.raises(errors.InvalidRequest, match="they cannot be filtered by"):
+                with pytest.raises(
+                    errors.InvalidRequest, match="the threads of a server cannot be filtered by"
+                ):
                     await control.runs(wanted)
 
 

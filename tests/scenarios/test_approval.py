@@ -250,7 +250,7 @@ async def test_a_schema_that_leads_in_a_circle_refuses_answers_in_words(driving:
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         question = await asked(control, run)
-        with pytest.raises(InvalidRequest, match="leads in a circle"):
+        with pytest.raises(InvalidRequest, match="refers to itself without end"):
             await control.answer(run, question.position, 1)
         await control.cancel(run)
         await control.ended(run)

@@ -151,7 +151,7 @@ async def test_a_run_can_be_forked_however_it_has_ended(driving: Open, end: str)
         broken.clear()
         broken.append(False)
         if end == "killed":
-            with pytest.raises(ScopeStopped, match=r"stopped by operator olga"):
+            with pytest.raises(ScopeStopped, match=r"operator olga has stopped"):
                 await control.fork(run, 6)
             await control.release(f"agent:{stage.name}", who=OLGA)
         new = await control.fork(run, (await control.state(run)).head + 1)

@@ -56,7 +56,7 @@ async def test_it_fails_and_names_the_run_that_is_missing(
 
     assert state.phase is Phase.FAILED
     assert "was purged" in state.error
-    assert "start" in state.error
+    assert "Start a new run" in state.error
     assert e.AttemptStarted not in await kinds(store)
     (told,) = [r for r in caplog.records if vars(r).get("action") == "source_gone"]
     assert (vars(told)["run"], vars(told)["source"]) == (FORK, GONE)
@@ -84,7 +84,9 @@ async def test_nobody_can_fork_it_for_that_fork_could_only_fail_too(
 
     async with driving(clerk) as control:
         await control.ended(FORK)
-        with pytest.raises(InvalidRequest, match=rf"run {GONE}, from which .*Nothing was changed"):
+        with pytest.raises(
+            InvalidRequest, match=rf"builds on work of run {GONE}.*Nothing was changed"
+        ):
             await control.fork(FORK, at)
         assert [row.journal for row in await control.runs()] == [FORK]
 

@@ -172,5 +172,5 @@ async def test_what_is_approved_in_time_is_done(driving: Open) -> None:
 def test_an_approval_within_no_time_is_refused(within: Any) -> None:
     given: dict[str, Any] = {"approval": Approval(within=within), "name": "in-no-time"}
 
-    with pytest.raises(InvalidTool, match=r"Approval\(within=…\)"):
+    with pytest.raises(InvalidTool, match=r"Approval\(within="):
         tool(**given)(lambda: None)

@@ -126,7 +126,7 @@ async def test_a_viewers_message_is_neither_done_now_nor_put_off_for_anybody(
         await stage.until_begun("one")
         sent = await control.send(first, "mail the list to x@example.org", who=VIC)
         for choice in ("switch", "defer"):
-            with pytest.raises(InvalidRequest, match="is a viewer's: write it yourself"):
+            with pytest.raises(InvalidRequest, match="role viewer, which may not begin work"):
                 await control.overrule(sent.run, sent.position, choice, who=ANN)
         assert await control.todos(sent.run) == []
         await until_chosen(control, sent)
@@ -234,7 +234,9 @@ async def test_undo_of_what_was_read_goes_back_to_the_brief_without_it(driving: 
         await stage.until_begun("one")
         sent = await control.send(first, "also this", who=ANN)
         await until_chosen(control, sent)
-        with pytest.raises(InvalidRequest, match="was not read yet: withdraw it"):
+        with pytest.raises(
+            InvalidRequest, match="cannot be undone, because no run has read it yet"
+        ):
             await control.overrule(sent.run, sent.position, "undo", who=ANN)
         stage.gate("one").set()
         await stage.until_begun("one again")
@@ -261,10 +263,14 @@ async def test_what_makes_no_sense_any_more_is_refused_with_what_to_do(driving: 
         thread = also.run
         head = (await talk_of(control, first)).head
         for message, choice, why in [
-            (also, "incorporate", "is taken into account"),
-            (also, "back", "has no parked run behind it"),
-            (later, "defer", "is a todo already"),
-            (hers, "switch", "is a viewer's: write it yourself"),
+            (also, "incorporate", f"run {first} takes it into account already"),
+            (
+                also,
+                "back",
+                "cannot bring a parked run back, because no run is parked until that message",
+            ),
+            (later, "defer", "because it is a todo already. Nothing more has to be done. Nothing"),
+            (hers, "switch", "role viewer, which may not begin work. Write its words yourself"),
             (also, "dance", "is not a choice; use one of incorporate, switch, defer, back, undo"),
         ]:
             with pytest.raises(InvalidRequest, match=why):
@@ -278,7 +284,9 @@ async def test_what_makes_no_sense_any_more_is_refused_with_what_to_do(driving: 
         assert (await talk_of(control, first)).head == head
         stage.gate("one again").set()
         await control.ended(first)
-        with pytest.raises(InvalidRequest, match="is not part of work under way"):
+        with pytest.raises(
+            InvalidRequest, match="not incorporated by a run that is still under way"
+        ):
             await control.overrule(thread, also.position, "undo", who=ANN)
 
 

@@ -176,8 +176,8 @@ async def test_a_slip_of_the_pen_is_refused_in_words_that_name_nothing_private(
         run = await control.start(works, "one")
         thread = (await control.state(run)).thread
         for asked, taken in (
-            (control.pause(run, whom="ann"), "who=, key=, expect="),  # type: ignore[call-arg]
-            (control.withdraw_message(thread, 1, whom="ann"), "who=, key="),  # type: ignore[call-arg]
+            (control.pause(run, whom="ann"), "scope=, who=, key=, expect="),  # type: ignore[call-arg]
+            (control.withdraw_message(thread, 1, whom="ann"), "message=, who=, key="),  # type: ignore[call-arg]
         ):
             with pytest.raises(TypeError, match=f"no argument whom=.* takes {taken}. Nothing"):
                 await asked

@@ -84,7 +84,7 @@ async def test_a_lease_is_seen_by_everybody_who_has_the_store_open(open_store: O
 
 async def test_nobody_takes_the_name_of_a_driver_that_lives(store: Store) -> None:
     async with store.lease("d-1") as first:
-        with pytest.raises(InvalidRequest, match="another living driver is called d-1"):
+        with pytest.raises(InvalidRequest, match="a driver with the name d-1 is at work"):
             async with store.lease("d-1"):
                 pass
         assert first.held
@@ -94,7 +94,7 @@ async def test_nobody_takes_the_name_of_a_driver_that_lives(store: Store) -> Non
 @DURABLE
 async def test_nobody_takes_the_name_of_a_driver_that_lives_elsewhere(open_store: Open) -> None:
     async with open_store() as here, open_store() as there, here.lease("d-1"):
-        with pytest.raises(InvalidRequest, match="another living driver is called d-1"):
+        with pytest.raises(InvalidRequest, match="a driver with the name d-1 is at work"):
             async with there.lease("d-1"):
                 pass
         assert not await there.lease_gone("d-1")

@@ -114,7 +114,7 @@ async def test_every_door_says_it_in_words_or_as_a_field(store: Store) -> None:
         "It was running; it goes on when a process with agent clerk runs",
     )
     chat = status(Standing(sheet, place(state), sheet.updated_at + 3600), [])
-    assert chat.text.startswith("∅ **Nobody drives this** Send the invoices — it was running;")
+    assert chat.text.startswith("∅ **Nobody drives this** Send the invoices — It was running;")
     shown = snapshot(state, None, {}, sheet.undriven_since)
     assert shown["undrivenSince"] == sheet.undriven_since
     assert shown["spend"]["movingSince"] is None

@@ -298,7 +298,7 @@ def test_a_newcomer_does_not_take_up_the_log_of_a_file_that_is_held_elsewhere(
         harm(path)
         with holder(path if harm is replace else path.with_name("elsewhere.db")) as newcomer:
             assert newcomer.opened.startswith("StoreReplaced: ")
-            assert "by another name" in newcomer.opened
+            assert "under another name" in newcomer.opened
 
 
 @pytest.mark.parametrize("how", ["moved", "deleted", "emptied"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midflight.interfaces.terminal.looks import FIRST, LAST, MARKED_MAX, SHORT, folded, more
+from midflight.interfaces.terminal.safe_text import FIRST, LAST, MARKED_MAX, SHORT, folded, more
 
 
 def test_a_short_list_is_shown_whole() -> None:

@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input, Static
 
 from midflight.agents import agent
-from midflight.interfaces.terminal.looks import STEERING
+from midflight.interfaces.terminal.safe_text import STEERING
 from midflight.journal.phases import Role
 from midflight.journal.record import Actor
 from midflight.run import Run

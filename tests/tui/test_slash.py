@@ -133,4 +133,4 @@ async def test_an_operator_stops_an_agent_only_after_enter_and_releases_it(drivi
             assert await control.switches() == []
             await screen.write("/release agent:scout")
             await screen.press("enter")
-            await screen.until("agent:scout was not stopped. Nothing was changed.")
+            await screen.until("no kill switch is on for agent:scout. Nothing was changed.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -20,6 +20,8 @@ from midflight.journal.threads import thread as t
 from midflight.journal.threads.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
 from midflight.runtime.threads.succession import finder
 from midflight.stores.protocol import View
+
+ANEW: Final = "To have it done again, write it as a new message."
 
 
 class Overruling:
@@ -100,33 +102,38 @@ class Overruling:
     def _incorporate(self, message: Message) -> str:
         talk, at = self._talk, message.position
         if at in talk.read and message.choice == "switch" and self._is_at_work(message.run):
-            run = self._undo_switch(message)
+            run = self._undo_switch(message, "be incorporated")
         else:
             run = self._reader(message)
         if (todo := self._todo_of(message)) is not None:
             self._moves.add(talk.journal, TodoTaken(todo=todo.position, run=run))
         elif at in talk.read and message.choice != "switch":
-            raise _refused(message, f"was read by run {message.run}", "write it again")
+            why = f"run {message.run} has read it already"
+            raise _refused(message, "be incorporated", why, ANEW)
         elif message.run == run:
-            raise _refused(message, f"is taken into account by run {run}", "there is no need")
+            why = f"run {run} takes it into account already"
+            raise _refused(message, "be incorporated", why, "Nothing more has to be done.")
         front.incorporate(self._moves, talk, at, run, f"overruled by {self._who.by}")
         return f"run {run} reads it after what it is doing"
 
     def _reader(self, message: Message) -> str:
         run = self._front()
         if run is None or not front.is_host(self._talk, run):
-            raise _refused(message, "has no run to go into", "say 'switch' to have it done now")
+            why = "no run of an agent that converses is in front in this thread"
+            instead = "Choose 'switch' to have it done now."
+            raise _refused(message, "be incorporated", why, instead)
         return run.journal
 
     def _switch(self, message: Message) -> str:
         talk = self._talk
-        _refuse_data(message)
+        _refuse_data(message, "be done now")
         if (todo := self._todo_of(message)) is not None:
             return self.do_now(todo)
         if message.position in talk.read and message.choice != "incorporate":
-            raise _refused(message, f"is done by run {message.run}", "write it again")
+            raise _refused(message, "be done now", f"run {message.run} was begun for it", ANEW)
         if talk.host is None:
-            raise _refused(message, "has no agent that answers here", "start a run")
+            why = "no agent that converses answers in this thread"
+            raise _refused(message, "be done now", why, "Start a run instead.")
         self._begins()
         parked = self._park_front(f"until {front.short(message.text)!r} is done", until=self._new)
         front.switch(
@@ -135,39 +142,46 @@ class Overruling:
         return f"{parked}now: {front.short(message.text)}"
 
     def _defer(self, message: Message) -> str:
-        _refuse_data(message)
+        _refuse_data(message, "be deferred")
         if self._todo_of(message) is not None:
-            raise _refused(message, "is a todo already", "there is no need")
+            why = "it is a todo already"
+            raise _refused(message, "be deferred", why, "Nothing more has to be done.")
         if message.position in self._talk.read:
             if message.choice != "switch" or not self._is_at_work(message.run):
-                raise _refused(message, f"was read by run {message.run}", "write it again")
-            self._undo_switch(message)
+                why = f"run {message.run} has read it already"
+                raise _refused(message, "be deferred", why, ANEW)
+            self._undo_switch(message, "be deferred")
         front.defer(self._moves, self._talk, message, "", f"overruled by {self._who.by}")
         return f"kept for later: {front.short(message.text)}"
 
     def _back(self, message: Message) -> str:
         todo = self._parked_for(message.run)
         if todo is None:
-            raise _refused(message, "has no parked run behind it", "see the todos")
+            why = "no run is parked until that message is done"
+            instead = "See the todos for the runs that are parked."
+            raise _refused(message, "bring a parked run back", why, instead)
         return self.do_now(todo)
 
     def _undo(self, message: Message) -> str:
         """Redirect the run to its brief again, without the message; finished work is kept."""
         if message.position in self._talk.unread:
-            raise _refused(message, "was not read yet", "withdraw it")
+            raise _refused(message, "be undone", "no run has read it yet", "Withdraw it instead.")
         run = self._find(message.run) if message.run else None
         if message.choice != "incorporate" or run is None or not run.alive:
-            raise _refused(message, "is not part of work under way", "see the transcript")
+            why = "it was not incorporated by a run that is still under way"
+            instead = "See the transcript for what became of it."
+            raise _refused(message, "be undone", why, instead)
         self._ask(run.journal, e.RedirectRequested(who=self._who, text=run.brief))
         return f"run {run.journal} goes back to: {front.short(run.brief)}"
 
     # ── their parts ──────────────────────────────────────────────────────────────────────────
 
-    def _undo_switch(self, message: Message) -> str:
+    def _undo_switch(self, message: Message, doing: str) -> str:
         """Cancel the run that was begun for the message, and bring the parked run back."""
         todo = self._parked_for(message.run)
         if todo is None or self._talk.front != message.run:
-            raise _refused(message, f"is done by run {message.run}", "cancel that run")
+            why = f"run {message.run} was begun for it, and no parked run can take its place"
+            raise _refused(message, doing, why, "To stop that run, cancel it.")
         self._begins()
         front.bring_back(self._moves, self._talk, todo, f"overruled by {self._who.by}")
         self._ask(message.run, e.CancelRequested(who=self._who))
@@ -190,14 +204,17 @@ class Overruling:
         return next((todo for todo in todos if todo.message == message.position), None)
 
 
-def _refuse_data(message: Message) -> None:
+def _refuse_data(message: Message, doing: str) -> None:
     """Refuse a message of somebody who may not steer: their words never become a brief."""
     if not message.who.role.steers:
-        raise _refused(message, f"is a {message.who.role}'s", "write it yourself")
+        why = f"its author has the role {message.who.role}, which may not begin work"
+        raise _refused(message, doing, why, "Write its words yourself, as a new message.")
 
 
-def _refused(message: Message, why: str, instead: str) -> InvalidRequest:
-    return InvalidRequest(f"message {message.position} {why}: {instead}. Nothing was changed.")
+def _refused(message: Message, doing: str, why: str, instead: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"message {message.position} cannot {doing}, because {why}. {instead} Nothing was changed."
+    )
 
 
 class TodoOffer(Struct, frozen=True):

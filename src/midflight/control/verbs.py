@@ -97,9 +97,10 @@ class Verb(Struct, frozen=True):
         """
         for name in by:
             if name not in self.options:
+                takes = (*(argument.name for argument in self.takes), *self.options)
                 raise TypeError(
-                    f"there is no argument {name}=; besides its own this verb takes "
-                    f"{', '.join(f'{one}=' for one in self.options)}. Nothing was changed."
+                    f"{self.name}() has no argument {name}=. Besides the {self.on} it takes "
+                    f"{', '.join(f'{one}=' for one in takes)}. Nothing was changed."
                 )
         taken = dict(given)
         for argument in self.takes:

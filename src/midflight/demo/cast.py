@@ -104,8 +104,9 @@ def address_in(environment: Mapping[str, str]) -> str:
         return ANTHROPIC
     if url and not name:
         raise InvalidRequest(
-            "OPENAI_BASE_URL names a server and nothing names its model: set OPENAI_MODEL, or say "
-            "--model openai:NAME@URL, or --model demo. Nothing was started."
+            "OPENAI_BASE_URL names a server, but OPENAI_MODEL, the name of the model to use there, "
+            "is not set: set it, or say --model openai:NAME@URL, or --model demo. Nothing was "
+            "started."
         )
     if url:
         return f"openai:{name}@{url}"

@@ -100,7 +100,7 @@ class Crew:
         self._post = post
         self._ensure = ensure  # for runs that a run begins: they may be driven elsewhere
         self._driving: dict[str, Driver | None] = {}
-        self._left: dict[str, anyio.Event] = {}
+        self._left: dict[str, anyio.Event] = {}  # only of runs for whose end somebody waits
         self._again: set[str] = set()  # to be driven once more when their driver has gone
         self._stumbled: set[str] = set()  # runs whose driver has failed; their journals name us
         self._failures: dict[str, Failures] = {}
@@ -157,7 +157,6 @@ class Crew:
             return
         if run not in self._driving:
             self._driving[run] = None
-            self._left[run] = anyio.Event()
             with nobody():  # the run's later work is not that of the caller who asks now
                 self._tasks.start_soon(self._drive, run)
         elif (driver := self._driving[run]) is not None and (driver.has_left or driver.lost):
@@ -165,8 +164,8 @@ class Crew:
 
     async def left(self, run: str) -> None:
         """Wait until this run is not driven here."""
-        while run in self._left:
-            await self._left[run].wait()
+        while run in self._driving:
+            await self._left.setdefault(run, anyio.Event()).wait()
 
     def tend(self) -> None:
         """Look now and then for changes that are in no journal, and so wake no driver."""
@@ -236,7 +235,8 @@ class Crew:
                 await self._failed(journals, run, error)
         finally:
             del self._driving[run]
-            self._left.pop(run).set()
+            if (left := self._left.pop(run, None)) is not None:
+                left.set()
             self._memory.let_go()
             if run in self._again:
                 self._again.discard(run)

@@ -214,9 +214,9 @@ def _check_room(state: State, request: Request) -> None:
     size = size_of(request)
     if size > SMALL and state.asked + size > ASKED_MAX:
         raise InvalidRequest(
-            f"people have written {state.asked:,} bytes to {state.journal}, and it takes at "
-            f"most {ASKED_MAX:,}. It now takes only requests of up to {SMALL:,} bytes: go on in "
-            "a new thread or run. This one was not stored."
+            f"this request was not stored: people have written {state.asked:,} bytes to "
+            f"{state.journal}, which takes at most {ASKED_MAX:,}. It still takes requests of up "
+            f"to {SMALL:,} bytes; for longer ones, go on in a new thread or run."
         )
 
 
@@ -343,16 +343,19 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
             f"question {request.question} of run {state.journal} was answered by "
             f"{state.answered[request.question]}. The run was not changed."
         )
-    instead = {"cap": "is held at a cap: raise it", HANDED_OVER: "is a person's: hand it back"}
+    instead = {
+        "cap": "is held at a cap: raise the cap",
+        HANDED_OVER: "is in a person's hands: hand it back",
+    }
     if question is not None and question.kind in instead:
         raise InvalidRequest(
-            f"run {state.journal} {instead[question.kind]} instead of answering. The run was not "
-            "changed."
+            f"question {request.question} takes no answer, because run {state.journal} "
+            f"{instead[question.kind]} instead. The run was not changed."
         )
     if question is not None and request.declined and question.kind != ASKED:
         raise InvalidRequest(
-            f"question {request.question} of run {state.journal} has to be decided and cannot be "
-            "declined. The run was not changed."
+            f"question {request.question} of run {state.journal} cannot be declined, because the "
+            "run needs a decision: answer the question. The run was not changed."
         )
     named = question.answerers if question is not None else ()
     if named and not _may_answer(request.who, named):

@@ -157,7 +157,9 @@ def _in_order(name: str, lines: Iterator[Line]) -> Callable[[Prompt], Line]:
         if line is None:
             last = prompt.turns[-1].text if prompt.turns else ""
             raise ModelRefused(
-                name, f"its script is at its end; it was asked {last!r}", "Add a line."
+                name,
+                f"its script has no line left to answer {last!r} with",
+                "Add a line to the script.",
             )
         return line
 

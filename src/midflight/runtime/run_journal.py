@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-import anyio
 from msgspec import Raw
 
 from midflight.errors import JournalConflict, NotReadable, PayloadTooLarge
@@ -63,7 +62,7 @@ class RunJournal:
         self._others: dict[str, Hear] = {}
         self._watch: Watch
         self._ids = ids
-        self._turn = anyio.Lock(fast_acquire=True)
+        self._turn = asyncio.Lock()  # noqa: TID251 - anyio's is ten times as large, and each run has one
         self._kept: list[e.AttemptSettled] = []  # outcomes that the function knows already
         self._fresh = self._looks = False  # the last of them has just come; we are about to look
         self._begin_writing: Callable[[], None] | None = None

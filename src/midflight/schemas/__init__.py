@@ -62,8 +62,9 @@ async def check_answer(payload: Any, schema: Any) -> None:
         error = await _misfit_aside(payload, schema)
     except (RecursionError, TooMuchWork):
         raise InvalidRequest(
-            "the schema of the question leads in a circle, or an answer like this one takes too "
-            "much work to check. The question is still open."
+            "the answer could not be checked: the schema of the question refers to itself without "
+            "end, or takes too much work for an answer like this one. Try a shorter answer, or "
+            "have the schema changed in the agent. The question is still open."
         ) from None
     where, why = (error.json_path, error.message) if error is not None else ("", "")
     if error is None and has_patterns(schema):

@@ -154,7 +154,10 @@ def _check_parts(schema: Any) -> None:
 
 def _check_keyword(key: str, value: Any, *, root: bool) -> None:
     if key in NAMING:
-        raise BadSchema(f"contains {key}, but parts of it cannot have names of their own")
+        raise BadSchema(
+            f"contains {key}, which is not supported: refer to a part of it by its path, such as "
+            "#/$defs/NAME, and not by a name that the part gives itself"
+        )
     if key == "$ref" and not (isinstance(value, str) and value.startswith("#")):
         raise BadSchema(
             f"refers to {str(value)[:200]!r}; only references within it, beginning with #, are "

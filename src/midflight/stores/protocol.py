@@ -49,8 +49,8 @@ def closed() -> StoreUnavailable:
 def name_taken(driver: str) -> InvalidRequest:
     """Return the refusal of a driver whose name another living one has."""
     return InvalidRequest(
-        f"another living driver is called {driver}, here or in another process: end it, or choose "
-        "another name. Nothing was changed."
+        f"a driver with the name {driver} is at work, in this process or in another: end it, or "
+        "choose another name for the new one. Nothing was changed."
     )
 
 

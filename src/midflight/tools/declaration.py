@@ -214,7 +214,7 @@ def register(made: Tool[P, T]) -> Tool[P, T]:
     before = REGISTRY.get(made.name)
     if before is not None and _who(before.function) != _who(made.function):
         raise InvalidTool(
-            made.name, "another tool has this name; give one of the two another one with name="
+            made.name, "another tool has this name: give one of the two a different name with name="
         )
     REGISTRY[made.name] = made
     force_setattr(made, "reusable", True)

@@ -78,8 +78,8 @@ def refuse_forged(value: Any, where: str) -> None:
     if isinstance(value, dict):
         if set(value) == {MARK}:
             raise InvalidRequest(
-                f"{where} hold {{{MARK!r}: …}}. Only code can refer to a secret, with "
-                "Secret(…). Nothing was done."
+                f"{where} contain {{{MARK!r}: …}}, the form in which a secret is stored. Only a "
+                "program can pass a secret, with Secret(…). Nothing was done."
             )
         for part in value.values():
             refuse_forged(part, where)

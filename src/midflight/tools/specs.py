@@ -156,7 +156,8 @@ def _arguments(name: str, function: Callable[..., Any]) -> type[Struct]:
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
-            raise InvalidTool(name, f"a model gives arguments by name, and not to {parameter}")
+            why = f"a model passes arguments by name, and {parameter} takes them by position only"
+            raise InvalidTool(name, f"{why}: replace it by parameters that have names")
         if parameter.name == "idempotency_key" or parameter.kind is parameter.VAR_KEYWORD:
             continue
         kind = hints.get(parameter.name, Any)

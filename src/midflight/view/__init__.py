@@ -4,8 +4,7 @@
 tells what has changed from one to the next. No server is needed for any of it.
 """
 
-from midflight.view.data import WORDS, RunSheet, Sheet, StepSheet, ThreadSheet
-from midflight.view.patch import patch
+from midflight.view.data import WORDS, RunSheet, Sheet, StepSheet, ThreadSheet, patch
 from midflight.view.run_book import RunBook, ThreadBook
 
 __all__ = [

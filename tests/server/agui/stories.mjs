@@ -542,7 +542,7 @@ const stories = {
     const tools = [{ name: "pick_colour", description: "Pick one", parameters: {} }];
     const context = [{ description: "page", value: "/orders" }, { description: "theme", value: "dark" }];
     http.setState({ cart: 3 });
-    const words = "this agent does not get what was sent as tools (pick_colour), context (page, theme), state (cart)";
+    const words = "the agent is not given what your client sent as tools (pick_colour), context (page, theme), state (cart)";
     assert.deepEqual(warnings(await run(http, { tools, context })), [words]);
     assert.deepEqual(warnings(await run(http)), [], "our own state, sent back, is nothing of theirs");
   },

@@ -117,8 +117,8 @@ def checked_url(url: str, *, insecure: bool = False) -> str:
         )
     if parts.scheme == "http" and parts.hostname not in LOOPBACK and not insecure:
         raise NotAdmitted(
-            f"{parts.hostname} is another machine, and over http:// everybody on the way could "
-            "read your token. Use https://. Nothing was sent."
+            f"{parts.hostname} is another machine, and over http:// anybody on the network in "
+            "between could read your token. Use https://. Nothing was sent."
         )
     return url.rstrip("/")
 

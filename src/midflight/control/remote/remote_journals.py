@@ -320,8 +320,8 @@ def _asked(query: Query) -> dict[str, Any]:
     given = {name: wanted for name, wanted in conditions.items() if wanted}
     if given and query.kind != "run":
         raise InvalidRequest(
-            f"a server lists all its threads: they cannot be filtered by {', '.join(given)}. "
-            "Look up runs instead. Nothing was changed."
+            f"the threads of a server cannot be filtered by {', '.join(given)}: the server always "
+            "lists all of them. Look up runs instead. Nothing was changed."
         )
     return {"before": query.before, **given}
 

@@ -129,7 +129,9 @@ def _check_sender(request: Request, origins: Collection[str]) -> None:
     same = origin in {f"http://{host}", f"https://{host}"}
     if origin is not None and not same and "*" not in origins and origin not in origins:
         raise Problem(
-            403, "wrong_origin", "a page of another site sent this, and may not use this server."
+            403,
+            "wrong_origin",
+            "this request came from a page of another site, which may not use this server.",
         )
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":

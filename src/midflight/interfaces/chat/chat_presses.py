@@ -345,7 +345,10 @@ async def operate(control: Control, name: str, given: Given, here: str = "") -> 
     scope = here if scope in {"", "-"} else scope
     try:
         if not scope:
-            raise InvalidRequest("nothing was ever started here. Name a scope: all, agent:NAME.")
+            raise InvalidRequest(
+                "no run was ever started in this chat, so name the scope that is meant: all, or "
+                "agent:NAME. Nothing was changed."
+            )
         do = _kill if name == "kill" else _release
         return await do(control, scope, reason, given)
     except MidflightError as error:
@@ -375,7 +378,7 @@ async def _release(control: Control, scope: str, _reason: str, given: Given) -> 
             "meant, give it again."
         )
     if not await control.release(scope, who=given.who):
-        return Post(f"{scope} was not stopped. Nothing was changed.")
+        return Post(f"No kill switch is on for {scope}. Nothing was changed.")
     return Post(
         f"**{scope} is released**: new runs may start there, and what was held may go on. "
         "Killed runs stay as they are until an operator recovers them."

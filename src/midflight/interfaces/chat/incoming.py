@@ -227,7 +227,10 @@ def _empty(text: str) -> str:
 def _check_author(who: Actor, by: str) -> None:
     """Refuse a change of somebody else's message, where the chat itself does not prevent it."""
     if by and by != who.by:
-        raise InvalidRequest(f"that message is {shown(who.by)}'s, not yours. Nothing was changed.")
+        raise InvalidRequest(
+            f"that message is by {shown(who.by)}, and only its author can change or withdraw it. "
+            "Nothing was changed."
+        )
 
 
 def _is_turning(accepted: Ack) -> bool:

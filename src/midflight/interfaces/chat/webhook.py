@@ -111,8 +111,8 @@ def _decoded(secret: str) -> bytes:
         key = b""
     if len(key) < SECRET_BYTES_MIN:
         raise InvalidRequest(
-            f"the secret of a webhook is {PREFIX} and at least {SECRET_BYTES_MIN} bytes in base64. "
-            "Nothing was started."
+            f"the secret of the webhook is not valid: it must be {PREFIX}, followed by at least "
+            f"{SECRET_BYTES_MIN} bytes in base64. Nothing was started."
         )
     return key
 
@@ -285,7 +285,7 @@ async def _judged(url: str, response: httpcore.Response, *, edits: bool) -> dict
         except msgspec.MsgspecError:
             return {}
     if status == 410:
-        raise ChatGone(f"{url} wants nothing more (410)")
+        raise ChatGone(f"{url} answered 410 (Gone), so nothing more is sent to it")
     if status == 429:
         headers = {name.lower(): value for name, value in response.headers}
         wait = headers.get(b"retry-after", b"1")

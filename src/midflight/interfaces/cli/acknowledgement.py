@@ -14,7 +14,8 @@ from midflight.interfaces.cli.arguments import OPTIONS
 from midflight.interfaces.cli.console import print, print_json
 from midflight.interfaces.cli.target import Desk
 from midflight.interfaces.terminal.answer_form import wanted
-from midflight.interfaces.terminal.looks import DOUBTFUL, SHOWN, folded, indented, more
+from midflight.interfaces.terminal.looks import DOUBTFUL, SHOWN, indented
+from midflight.interfaces.terminal.safe_text import folded, more
 from midflight.journal.phases import ENDS
 from midflight.journal.requests import ASIDE, HANDED_OVER
 from midflight.journal.state import RunState

@@ -19,7 +19,7 @@ import msgspec
 from typing_extensions import override
 
 from midflight import errors
-from midflight.interfaces.terminal.looks import escaped, visible
+from midflight.interfaces.terminal.safe_text import escaped, visible
 from midflight.journal.phases import Phase
 from midflight.tools.secret import hide
 

@@ -188,7 +188,7 @@ def group(arguments: Sequence[str] = ()) -> TyperGroup:
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     found: TyperGroup = get_command(app)  # type: ignore[assignment]  # it has a callback
-    called = next((word for word in arguments if not word.startswith("-")), "")
+    called = next((word for word in arguments or _to_complete() if not word.startswith("-")), "")
     for panel in PANELS:
         for name, place in COMMANDS.items():
             if place.panel == panel and name == called:
@@ -196,6 +196,14 @@ def group(arguments: Sequence[str] = ()) -> TyperGroup:
             elif place.panel == panel:
                 found.commands[name] = TyperCommand(name, help=place.about, rich_help_panel=panel)
     return found
+
+
+def _to_complete() -> list[str]:
+    """Return the words that a shell asks us to complete: it does not give them as arguments."""
+    if "_MIDFLIGHT_COMPLETE" not in os.environ:
+        return []
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
 
 
 def imported(name: str) -> Any:

@@ -15,7 +15,8 @@ from rich.text import Text
 from typing_extensions import override
 
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.looks import SHOWN, visible
+from midflight.interfaces.terminal.looks import SHOWN
+from midflight.interfaces.terminal.safe_text import visible
 from midflight.journal.phases import ENDS
 from midflight.journal.state import RunState
 from midflight.stores.protocol import Row
@@ -64,7 +65,7 @@ class Screen(Console):
     @override
     def on_broken_pipe(self) -> None:
         """See Rich: the reader has left, which is no failure of the command."""
-        raise BrokenPipeError(errno.EPIPE, "who reads has left")
+        raise BrokenPipeError(errno.EPIPE, "the program that reads this output has closed it")
 
     @override
     def render(

@@ -219,8 +219,8 @@ async def converse(
         raise Problem(
             422,
             "invalid",
-            "send the header `Idempotency-Key`: it names the turn, so that a repeated request "
-            "is taken once.",
+            "the header `Idempotency-Key` is missing. Send one with a new value for each turn: a "
+            "request that is repeated with the same value is then carried out only once.",
         )
     said = [(message.key, message.text) for message in body.messages]
     turn = await control.converse(agent, thread, said, **by)

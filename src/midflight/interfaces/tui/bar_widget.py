@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 from midflight.errors import InvalidRequest
 from midflight.interfaces.terminal import looks
 from midflight.interfaces.terminal.answer_form import plain, takes_words, wanted, words_of
-from midflight.interfaces.terminal.looks import visible
+from midflight.interfaces.terminal.safe_text import visible
 from midflight.interfaces.tui.theme import Tones
 from midflight.journal.state import RunState
 from midflight.view import RunSheet

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 from midflight.control.transcript import Line
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.looks import visible
+from midflight.interfaces.terminal.safe_text import visible
 from midflight.interfaces.tui.bar_widget import Card
 from midflight.interfaces.tui.run_screen import RunScreen, Session
 from midflight.interfaces.tui.theme import Tones

@@ -106,7 +106,7 @@ def _raise(order: Order) -> Awaitable[Ack]:
 
 async def _release(order: Order) -> bool:
     if not await order.control.release(order.rest, **order.named):
-        raise InvalidRequest(f"{order.rest} was not stopped. Nothing was changed.")
+        raise InvalidRequest(f"no kill switch is on for {order.rest}. Nothing was changed.")
     return True
 
 

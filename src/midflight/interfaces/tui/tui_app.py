@@ -17,7 +17,7 @@ from textual.filter import LineFilter
 from textual.widgets import Input, OptionList, Static
 
 from midflight.errors import MidflightError
-from midflight.interfaces.terminal.looks import STEERING
+from midflight.interfaces.terminal.safe_text import STEERING
 from midflight.interfaces.tui import panes
 from midflight.interfaces.tui.bar_widget import Bar, Card, Layer, Slotted
 from midflight.interfaces.tui.key_presses import Pressing

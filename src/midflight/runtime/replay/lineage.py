@@ -365,9 +365,9 @@ async def check_line(journals: Journals, old: RunState) -> None:
             source = first.fork_of if isinstance(first, e.RunCreated) else ""
     except JournalNotFound as gone:
         raise InvalidRequest(
-            f"run {gone.journal}, from which run {old.journal} takes over what was done, is not in "
-            "this store any more: it was purged, or a backup lacks it. A fork could only fail; "
-            "start a new run. Nothing was changed."
+            f"run {old.journal} cannot be forked: it builds on work of run {gone.journal}, which "
+            "is not in this store any more, because it was purged, or the store comes from a "
+            "backup without it. Start a new run instead. Nothing was changed."
         ) from gone
 
 

@@ -151,7 +151,7 @@ class Server:
         assert found is not None
         taken = zip(asked.items(), found["settings"], strict=True)
         if ignored := [name for (name, value), kept in taken if kept != value]:
-            raise Pooled(f"it did not take {', '.join(ignored)}")
+            raise Pooled(f"it ignored the settings {', '.join(ignored)}")
 
     async def prepare(self) -> None:
         """Create the tables or bring them to the layout of this version."""
@@ -200,7 +200,7 @@ class Server:
         finally:
             other.terminate()
         if not kept:
-            raise Pooled("its connections change hands after each transaction")
+            raise Pooled("it gives a connection to another client after each transaction")
 
     async def _prepare(self, connection: Connection) -> None:
         encoding = await connection.fetchval("SHOW server_encoding")

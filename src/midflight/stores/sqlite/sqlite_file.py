@@ -71,9 +71,11 @@ def _refuse_lone_log(path: Path) -> None:
     log = path.with_name(f"{path.name}-wal")
     if _size(log) and not _size(path):
         raise StoreReplaced(
-            f"there is no store at {path}, and {log} has what was last written to the one that was "
-            "there: the file was moved or deleted without its log. Put the file back, or move the "
-            f"log with it; for a new store, delete {log}. Nothing was changed."
+            f"there is no store at {path}, but {log} is still there: it is the log of the store "
+            "that was at that path, and holds what was last written to it. The store's file was "
+            "moved or deleted without its log. To keep that store, put its file back, or move the "
+            f"log to where the file is now. To begin a new store, delete {log}. Nothing was "
+            "changed."
         )
 
 

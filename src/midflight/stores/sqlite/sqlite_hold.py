@@ -12,7 +12,7 @@ Hence three measures:
   still the one that its index describes. It does so before it writes, as far as that can be known
   by then, and again before anybody is told that it was written.
 * A process that opens the store is refused if it is in use under another name: then the path leads
-  to another log. A file with two names, or one that is mounted by itself, is refused in any case.
+  to another log. A file with two names, or one mounted as a single file, is refused in any case.
 
 Every lock of ours is on the file itself, behind where data can be: all paths lead to the same.
 Where the system has no such locks only the second measure is taken.
@@ -137,10 +137,10 @@ class Hold:
         try:
             if not _in_time(self._has_one_log, DYING_S):
                 raise StoreReplaced(
-                    f"{self._path} is in use by a process that reached it by another name, or that "
-                    "has it open from before it was moved or replaced: the path leads to another "
-                    "log than the one which that process writes. Use the same path everywhere, or "
-                    "end that process first. Nothing was changed."
+                    f"another process has {self._path} open under another name, or has had it open "
+                    "since before it was moved or replaced. The two processes would write to "
+                    "different logs. Use the same path everywhere, or end that process first. "
+                    "Nothing was changed."
                 )
             yield
         finally:
@@ -347,14 +347,14 @@ def _refuse_other_names(path: Path) -> None:
     names = os.stat(path).st_nlink
     if names > 1:
         raise StoreUnavailable(
-            f"{path} has {names} names (hard links), and each would lead to a log of its own: "
-            "remove all but one, after every process on the store has ended, and keep the one "
-            f"whose -wal file is not empty. Nothing was changed."
+            f"the file {path} has {names} names (hard links), and the store would have another log "
+            "under each. First end every process that uses the store; then remove all names but "
+            "one, and keep the one whose -wal file is not empty. Nothing was changed."
         )
     if str(path) in _mounted():
         raise StoreUnavailable(
-            f"{path} is mounted by itself, and its log and locks lie beside it: mount the folder "
-            "that it is in instead. Nothing was changed."
+            f"{path} is mounted as a single file, and the store keeps its log and its locks beside "
+            "that file: mount the folder that it is in instead. Nothing was changed."
         )
 
 

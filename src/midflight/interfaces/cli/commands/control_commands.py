@@ -302,7 +302,7 @@ async def release(
         print(
             f"{scope} may move again."
             if released
-            else f"{scope} was not stopped. Nothing was changed."
+            else f"No kill switch is on for {scope}. Nothing was changed."
         )
     return 0 if released else 1
 

@@ -27,7 +27,8 @@ from midflight.interfaces.cli.target import (
     where_of,
 )
 from midflight.interfaces.terminal import looks
-from midflight.interfaces.terminal.looks import SAID, SHOWN, folded, more, told
+from midflight.interfaces.terminal.looks import SAID, SHOWN, told
+from midflight.interfaces.terminal.safe_text import folded, more
 from midflight.journal.phases import ENDS, Cause, Phase
 from midflight.journal.status import one_line
 from midflight.stores.protocol import Query, Row

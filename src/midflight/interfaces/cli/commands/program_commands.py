@@ -283,8 +283,8 @@ def report(
     path = Path(results)
     if not path.exists():
         raise InvalidRequest(
-            f"there are no figures in {path}: midflight kit run makes them, and --results names "
-            "others."
+            f"there are no figures in {path}. To make them, run `midflight kit run`; to see those "
+            "in another file, name it with --results."
         )
     if format is Format.JSON and not as_json:
         sys.stdout.write(path.read_text(encoding="utf-8"))

@@ -125,9 +125,9 @@ def serve(
     found = all_at(agents)
     if host not in LOOPBACK and not (allow_host or public_url):
         raise InvalidRequest(
-            f"{host} can be reached from outside: put something in front of it that speaks TLS, "
-            "and say where people open it, with --public-url, or under which name, with "
-            "--allow-host. Nothing was started."
+            f"{host} can be reached from other machines, and the server speaks plain HTTP: put a "
+            "proxy that speaks TLS in front of it, and give the address that people open "
+            "(--public-url URL) or the name of its host (--allow-host NAME). Nothing was started."
         )
     check_origins(allow_origin)
     check_proxies(proxy)

@@ -170,8 +170,8 @@ def page_address(url: str, *, otherwise: str) -> str:
         )
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         raise InvalidRequest(
-            f"{parts.hostname} is another machine, and over plain HTTP everybody on the way could "
-            f"come in too. Use https://. {otherwise}"
+            f"{parts.hostname} is another machine, and over plain HTTP anybody on the network in "
+            f"between could come in too. Use https://. {otherwise}"
         )
     return url if parts.path else f"{url}/"
 
@@ -192,8 +192,8 @@ def public_origin(url: str) -> str:
     parts = urlsplit(page_address(url, otherwise="Nothing was started."))
     if parts.path != "/":
         raise InvalidRequest(
-            f"{url!r}: a server is opened at the root of its name, so write it without a path. "
-            "Nothing was started."
+            f"{url!r} has a path, and the page is always at the root of its host: write the "
+            "address without a path. Nothing was started."
         )
     host = _as_asked_for(url, parts.hostname or "")
     usual = parts.port in {None, USUAL_PORTS[parts.scheme]}

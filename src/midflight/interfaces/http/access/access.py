@@ -136,8 +136,8 @@ class Access(Struct):
             raise Problem(
                 403,
                 "wrong_origin",
-                "a page of another site sent this, and may not use this server. Its operator can "
-                "allow the site with `--allow-origin URL`.",
+                "this request came from a page of another site, which may not use this server. The "
+                "server's operator can allow the site with `--allow-origin URL`.",
             )
 
     def _is_own(self, origin: str, host: str) -> bool:
@@ -217,6 +217,7 @@ def _check_query(query: str) -> None:
         raise Problem(
             400,
             "secret_in_url",
-            "a URL must not carry a secret: it ends up in logs. Send a token as `Authorization: "
-            "Bearer …`, and treat this one as known to others.",
+            "the URL of this request carries a secret, and URLs end up in logs, so the request was "
+            "refused. Send a token as `Authorization: Bearer …`. Others may have read the secret "
+            "in this URL: have it revoked, and use a new one.",
         )

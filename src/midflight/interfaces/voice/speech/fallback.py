@@ -68,7 +68,9 @@ def _checked(name: str, heard: object) -> Heard:
     if not isinstance(heard, Heard) or not _is(str, heard.text):
         raise SpeechFailed(name, "gave no text")
     if len(heard.text) > TEXT_MAX:
-        raise SpeechFailed(name, f"gave {len(heard.text):,} characters, which nobody can have said")
+        raise SpeechFailed(
+            name, f"gave {len(heard.text):,} characters, more than anybody can say in half a minute"
+        )
     if not _is(tuple, heard.words) or not all(map(_is_word, heard.words)):
         raise SpeechFailed(name, "gave words in a wrong form")
     if heard.confidence is not None and not _is_likelihood(heard.confidence):
@@ -76,7 +78,9 @@ def _checked(name: str, heard: object) -> Heard:
             name, f"gave a confidence of {heard.confidence}, which is not between 0 and 1"
         )
     if not _is((int, float), heard.lean) or not isfinite(heard.lean):
-        raise SpeechFailed(name, f"gave a lean of {heard.lean}, which is not a number")
+        raise SpeechFailed(
+            name, f"gave {heard.lean} as the `lean` of a sound, which is not a number"
+        )
     return heard
 
 
