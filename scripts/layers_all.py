@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from layers import MUTANTS as JOURNAL
-from layers import Mutant
 from layers_away import AWAY_MUTANTS
 from layers_channels import CHANNEL_MUTANTS
 from layers_edge import EDGE_MUTANTS
@@ -16,6 +15,7 @@ from layers_talk import TALK_MUTANTS
 from layers_terminal import TERMINAL_MUTANTS
 from layers_tools import TOOL_MUTANTS
 from layers_voice import VOICE_MUTANTS
+from marks import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *JOURNAL,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from layers import Mutant
+from marks import ALWAYS, DROP, NEVER, Mutant, Swap, Value, Without
 
-STORES = "src/midflight/stores/"
 LOST = "tests/stores/test_postgres_lost.py::test_"
 POOLER = "tests/stores/test_postgres_pooler.py::test_"
 SWITCHES = "tests/stores/test_postgres_switches.py::test_"
@@ -14,51 +13,44 @@ READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
 POSTGRES_MUTANTS = (
     Mutant(
         "Postgres: what was done while nothing could be written is kept",
-        "src/midflight/runtime/journal_client.py",
-        "TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)",
-        "TROUBLE: Final = (StoreBusy, StoreFull, StoreUnavailable)",
+        "what-done",
+        Without(2),
         ("tests/scenarios/test_read_only.py",),
     ),
     Mutant(
         "Postgres: a connection that takes nothing is given up for another",
-        STORES + "postgres/postgres_server.py",
-        "    asyncpg.ReadOnlySQLTransactionError,  # a replica: a new connection may",
-        "    # a replica: a new connection may",
+        "connection-takes-nothing-given",
+        Without(7),
         (READ_ONLY + "an_append_waits_for_the_primary_and_is_there_once",),
     ),
     Mutant(
         "Postgres: what only reads looks for the primary too",
-        STORES + "postgres/links.py",
-        "        return self._until is None or anyio.current_time() < self._until",
-        "        return True",
+        "what-only-reads",
+        Value("True"),
         (READ_ONLY + "who_has_read_from_a_standby_reads_from_the_primary_soon_after",),
     ),
     Mutant(
         "Postgres: who asks whether all is well hears that nothing can be written",
-        STORES + "postgres/postgres_store.py",
-        "            raise self._server.read_only()",
-        "            pass",
+        "asks-whether-all-well-hears",
+        DROP,
         (READ_ONLY + "the_server_is_not_well_while_its_store_can_only_be_read",),
     ),
     Mutant(
         "Postgres: a role's limit for statements is not ours",
-        STORES + "postgres/postgres_server.py",
-        '    "statement_timeout": "0",',
-        "",
+        "role-limit-for-statements-not-ours",
+        DROP,
         (LIMITS + "a_time_limit_of_the_role_does_not_end_what_the_store_does",),
     ),
     Mutant(
         "Postgres: a role's limit for transactions is not ours",
-        STORES + "postgres/sql/postgres.sql",
-        "        THEN set_config('transaction_timeout', '0', false)",
-        "        THEN ''",
+        "role-limit-for-transactions",
+        Swap("set_config('transaction_timeout', '0', false)", "''"),
         (LIMITS + "a_time_limit_of_the_role_does_not_end_what_the_store_does",),
     ),
     Mutant(
         "Postgres: a connection that died without a word leaves time for another",
-        STORES + "postgres/postgres_server.py",
-        "ANSWER_S: Final = 3.0",
-        "ANSWER_S: Final = 10.0",
+        "connection-died-without-word",
+        Value("10.0"),
         (
             LOST + "what_is_read_over_a_dead_connection_is_read_over_another",
             LOST + "a_dead_connection_does_not_keep_a_process_from_hearing_of_a_stop",
@@ -66,65 +58,56 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "Postgres: a request under lock leaves time for another try",
-        STORES + "postgres/postgres_server.py",
-        "LONG_S: Final = 6.0",
-        "LONG_S: Final = 12.0",
+        "request-under-lock-leaves-time",
+        Value("12.0"),
         (LOST + "what_was_committed_over_a_connection_that_then_died_is_there_once",),
     ),
     Mutant(
         "Postgres: a lease that is lost is told of",
-        STORES + "postgres/postgres_lease.py",
-        "        if lost == self._told_lost:\n",
-        "        if True:\n",
+        "lease-lost-told",
+        ALWAYS,
         (LOST + "a_lease_that_is_lost_is_told_of_once_and_so_is_that_it_is_held_again",),
     ),
     Mutant(
         "Postgres: a pooler that keeps settings back is refused",
-        STORES + "postgres/postgres_server.py",
-        "        if ignored := [name",
-        "        if False and [name",
+        "pooler-keeps-settings-back-refused",
+        NEVER,
         (POOLER + "a_pooler_that_cannot_work_is_refused_in_words_and_nothing_is_created",),
     ),
     Mutant(
         "Postgres: a pooler that shares sessions is refused",
-        STORES + "postgres/postgres_server.py",
-        "        if not kept:",
-        "        if False:",
+        "pooler-shares-sessions-refused",
+        NEVER,
         (POOLER + "a_pooler_that_cannot_work_is_refused_in_words_and_nothing_is_created",),
     ),
     Mutant(
         "Postgres: what news do for speed is not done to others",
-        STORES + "postgres/sql/postgres.sql",
-        "(SELECT set_config('synchronous_commit', 'off', true))",
-        "(SELECT set_config('synchronous_commit', 'off', false))",
+        "news-do-for-speed",
+        Swap("true", "false"),
         (POOLER + "what_news_do_for_speed_stays_in_their_own_transactions",),
     ),
     Mutant(
         "Postgres: the switch of a thread that is stopped stays",
-        STORES + "postgres/sql/postgres_001.sql",
-        "        WHERE NOT s.is_on\n            AND",
-        "        WHERE",
+        "switch-of-thread-stopped-stays",
+        Swap("NOT s.is_on", "true"),
         (SWITCHES + "the_switch_of_a_thread_goes_with_it_unless_it_is_on",),
     ),
     Mutant(
         "Postgres: a purge does not wait for switches",
-        STORES + "postgres/sql/postgres_001.sql",
-        "        ORDER BY s.scope FOR UPDATE SKIP LOCKED",
-        "        ORDER BY s.scope FOR UPDATE",
+        "purge-does-not-wait-for-switches",
+        Swap(" SKIP LOCKED", ""),
         (SWITCHES + "a_purge_does_not_wait_for_who_starts_something_and_leaves_them_their_switch",),
     ),
     Mutant(
         "Postgres: a kill sets its switch also if that was removed under its hands",
-        STORES + "postgres/sql/postgres_001.sql",
-        "        EXIT WHEN FOUND;",
-        "        EXIT;",
+        "kill-sets-switch-also-if-removed",
+        Swap(" WHEN FOUND", ""),
         (SWITCHES + "a_kill_whose_switch_is_removed_under_its_hands_sets_another",),
     ),
     Mutant(
         "Postgres: whose append was not answered is not told that nothing was changed",
-        STORES + "postgres/postgres_writer.py",
-        "            own = own.leaving_it_open() if error.unsure else own\n",
-        "",
+        "append-not-answered",
+        DROP,
         (LOST + "a_server_that_stays_away_is_reported_and_the_append_may_be_repeated",),
     ),
 )

@@ -2,7 +2,8 @@
 
 Layers hide each other's holes: without the comparison of positions the key of the table still
 refuses, without the key the comparison still does. So each is taken away by itself, in a copy of
-the project, and some test must notice. A mutant that survives is a layer nobody tests.
+the project, and some test must notice. A mutant that survives is a layer nobody tests. Where a
+layer is, a mark says in the code: see ``marks.py``.
 
 Only a test that failed counts, and only if it passes while the layer is there. A mutant that cannot
 even be imported, or whose tests are not found, has proved nothing.
@@ -21,8 +22,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from layers import Mutant
 from layers_all import MUTANTS
+from marks import Mutant, NotHere, marks, place_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 300.0  # a layer that is missing may leave somebody waiting for ever
@@ -60,17 +61,19 @@ def red_already(copy: Path, chosen: Sequence[Mutant]) -> set[str]:
 
 def noticed(copy: Path, mutant: Mutant, red: set[str]) -> bool:
     """Take a layer out, run its tests, put it back. True if a test failed, as it should."""
-    path = copy / mutant.file
-    text = path.read_text(encoding="utf-8")
-    if text.count(mutant.old) != 1:
-        print(f"GONE   {mutant.layer}: the place in {mutant.file} has changed", flush=True)
+    try:
+        ((path, line),) = marks(copy).get(mutant.mark, [])
+        place = place_of(path, line)
+        without = mutant.way.out_of(place)
+    except (NotHere, ValueError) as error:
+        print(f"GONE   {mutant.layer}: at its mark {mutant.mark}: {error}", flush=True)
         return False
-    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    path.write_text(without, encoding="utf-8")
     try:
         skipped = [f"--deselect={name}" for name in red]
         code, said = run_tests(copy, mutant.tests, kind_of(mutant), "-x", *skipped)
     finally:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(place.text, encoding="utf-8")
     failed = FAILED.search(said)
     if code == 1 and failed:
         print(f"red    {mutant.layer}  ← {failed[1].partition('::')[2]}", flush=True)

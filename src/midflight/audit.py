@@ -347,6 +347,7 @@ class Checker:
         return []
 
     def _contents(self, link: Link) -> list[Fault]:
+        # layer changed-record-found
         if digest_of(link.previous, link.number, link.record) == link.digest:
             return []
         return [Fault(CHANGED, link.number, f"record {link.number} was changed")]

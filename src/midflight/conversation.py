@@ -128,7 +128,7 @@ WAIT_WORDS: Final = frozenset({"wait", "pause", "hold on", "hold it", "hang on",
 def stop_word(text: str) -> str:
     """Return ``"cancel?"`` or ``"pause"`` if a message is nothing but such a word; else ""."""
     said = " ".join(text.casefold().split()).strip(".!… ")
-    if said in STOP_WORDS:
+    if said in STOP_WORDS:  # layer only-whole-message-stop-word
         return "cancel?"
     return "pause" if said in WAIT_WORDS else ""
 

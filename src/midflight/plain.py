@@ -71,6 +71,7 @@ def encoded(
         read = msgspec.json.decode(body)
     except ANYTHING as error:
         raise _fault(value, what, hook, error) from None
+    # layer result-of-nan-refused
     if b"null" in body and value is not None and (found := _find(value, what, hook)):
         raise found
     if body.count(b"[") + body.count(b"{") > NESTING and _is_too_deep(read):

@@ -57,6 +57,7 @@ def _mark(key: str, text: str) -> str:
     secret = blake2b(key.encode()).digest()
     for number in count():
         words = f"{number}\n{text}".encode(errors="surrogatepass")
+        # layer delimiter-of-quote-made-from-text
         mark = blake2b(words, key=secret, digest_size=MARK_BYTES).hexdigest()
         if mark not in text:
             return mark
@@ -174,7 +175,7 @@ class Conversation(Struct):
             text = cut(result, RESULT_MAX) or "(nothing)"
             if source:
                 self._distrust(source)
-                text = quoted(self.key, source, text, why=STRANGER)
+                text = quoted(self.key, source, text, why=STRANGER)  # layer result-strangers
             self.turns.append(Turn("tool", text, call_id=call.id))
 
     def hear(self, messages: Iterable[Message]) -> bool:

@@ -48,13 +48,14 @@ async def act(
 
         called = profile.tools.get(calls[number].name)
         if called is not None and called.untrusted:
+            # layer saved-from-cancelled-run
             await run.distrust(called.name)  # before the call: a cancel may come during it
             acted.strangers[number] = called.name
         try:
             so_far(await perform(run, profile, calls[number], so_far, untrusted=untrusted))
         except Redirected as redirected:
             if redirected.in_doubt:
-                so_far(redirected.cut or IN_DOUBT)
+                so_far(redirected.cut or IN_DOUBT)  # layer cut-command-told-as-cut
             acted.redirected = redirected
 
     for batch in _batches(profile, calls):
@@ -106,6 +107,7 @@ async def perform(
     if verdict.action == "stop":
         return await _refused(run, call, f"not done: {verdict.why}")
     reasons = [verdict.why] if verdict.action == "ask" else []
+    # layer read-leaves-machine-needs-consent
     if untrusted and (called.outside or called.effect in {"write", "once"}):
         reasons += [OUTSIDE, UNTRUSTED] if called.outside else [UNTRUSTED]
     if reasons:

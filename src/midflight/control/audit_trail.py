@@ -85,6 +85,7 @@ class Audited:
             if self.mine.records:
                 return
             if isinstance(error, Exception):
+                # layer verb-appends-nothing-recorded
                 await _note(self._control, *self._asked, _outcome(error), why=reason(error))
             elif error is None and not _quiet.get():
                 await _note(self._control, *self._asked, audit.REPEATED)

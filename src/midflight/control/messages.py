@@ -48,6 +48,7 @@ class Messages:
         message = t.MessageSent(who=who, key=key, text=text)
         check_readable(thread, message)
         steers = message.who.role.steers
+        # layer only-may-steer-redirects
         word, course = (stop_word(text), new_course(text)) if steers else ("", "")
         live = await self._live(thread) if word else []
         new, seen = self.record.new_run(), {}
@@ -176,6 +177,7 @@ def _redirected(
     moves.add(
         talk.journal,
         t.MessageTriaged(message=sent.position, choice="redirect", run=run, why="its own words"),
+        # layer message-has-redirected-not-read
         e.MessagesTaken(run=run, upto=sent.position, messages=(sent.position,)),
     )
     then = "taken when you resume" if Cause.USER in state.holds else ""

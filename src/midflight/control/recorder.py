@@ -268,7 +268,7 @@ def _for_those_below(state: State, request: Request) -> Request | None:
     well, and a parent that waits for such a child would wait for ever.
     """
     match request:
-        case e.RedirectRequested(resume=True):
+        case e.RedirectRequested(resume=True):  # layer redirect-resumes-lets-go-of-runs
             held = isinstance(state, RunState) and Cause.USER in state.holds
             return e.ResumeRequested(who=request.who, key=request.key) if held else None
         case _:

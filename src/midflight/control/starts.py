@@ -64,6 +64,7 @@ def take(
     """
     run, talk = to_front.run, view.states[created.thread]
     assert isinstance(talk, ThreadState)
+    # layer message-known-by-sender-key-only
     new = tuple(message for message in messages if key_of(message) not in talk.keys)
     if view.states[run].head:
         return Draft(note=Taken(run, BUSY, new))
@@ -229,7 +230,7 @@ class Starts:
                 f"run {run} is {old.phase}; only a run that has ended can be forked. Cancel it, or "
                 "redirect it. Nothing was changed."
             )
-        await check_line(self.record.store, old)
+        await check_line(self.record.store, old)  # layer run-has-lost-what-took-over
         place = at if isinstance(at, int) else place_of(await self.record.records(run), at)
         created = await created_by_fork(
             self.record.store, old, place, who=who, key=key, brief=brief
@@ -250,6 +251,7 @@ class Starts:
             return Draft({new: verdict, on: fronted})
 
         covered = scopes(old.agent, on)
+        # layer forks-run-holds-against-purge
         await submitting(self.record.store, asked_for("fork", new, created))(
             Submit(self.record.ids(), (run, new, on), decided, scopes=covered, new=(new, on))
         )  # with the run, or it could be purged before its fork is there

@@ -135,7 +135,7 @@ class Crew:
                 crew._tasks = tasks
                 with watching(crew._step_named, crew._tell_of_block, blocked_s):
                     try:
-                        with block, outlived(lease.lock):
+                        with block, outlived(lease.lock):  # layer driver-counts-as-living
                             yield crew
                     finally:
                         await crew._drain(drain_s)
@@ -155,7 +155,7 @@ class Crew:
         """Drive this run, unless it is driven already or has no need of it."""
         if self.closing:
             return
-        if run not in self._driving:
+        if run not in self._driving:  # layer run-driven-not-driven-once-more
             self._driving[run] = None
             with nobody():  # the run's later work is not that of the caller who asks now
                 self._tasks.start_soon(self._drive, run)
@@ -188,7 +188,7 @@ class Crew:
             with anyio.move_on_after(drain_s):
                 await self._come_to_rest()
             for driver in filter(None, self._driving.values()):
-                driver.cut_short()
+                driver.cut_short()  # layer leaving-worker-cuts-short
             with anyio.move_on_after(min(drain_s, CUT_S)):
                 await self._come_to_rest()
             for driver in filter(None, self._driving.values()):
@@ -227,6 +227,7 @@ class Crew:
                 self._failures.pop(run, None)
         except Refused:
             pass  # an operator's switch: the sweep finds it again after the release
+        # layer driver-fails-harms-no-other
         except (Exception, BaseExceptionGroup) as error:  # one run's trouble is not everybody's
             if any(isinstance(cause, KeyboardInterrupt) for cause in causes(error)):
                 raise
@@ -249,7 +250,7 @@ class Crew:
             log.error("A run is not driven here any more: its store is gone", extra=about)
             return
         failures = self._failures.setdefault(run, Failures())
-        self._stumbled.add(run)
+        self._stumbled.add(run)  # layer driver-fails-gives-run-back
         if is_trouble(error) or not failures.count(anyio.current_time()):
             log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
             return
@@ -327,6 +328,7 @@ class Crew:
             due &= state.phase is not Phase.PAUSED  # time alone moves no run that is held
             talk = view.states.get(row.thread)
             due |= isinstance(talk, ThreadState) and is_spoken_to(talk, state)
+            # layer needs-no-driver-not-claimed
             if not (state.wants_driver or due or Cause.DRAIN in state.holds):
                 return Draft()
             gone = state.driver in view.gone

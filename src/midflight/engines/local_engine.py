@@ -53,6 +53,7 @@ async def leaving_on(
         async def listen() -> None:
             first = await anext(received)
             for number in heard:
+                # layer closed-terminal-says-so-twice-ends
                 again = _ignore if number is signal.SIGHUP else signal.SIG_DFL
                 signal.signal(number, again)
             log.info("Leaving", extra={"action": "leaving", "signal": first.name})

@@ -130,10 +130,11 @@ class RestateEngine:
         try:
             answer = await self._client.post(path, headers={"idempotency-key": key})
             answer.raise_for_status()
+            # layer says-yes-to-everything-no-restate
             msgspec.json.decode(answer.content, type=_Taken)  # others say yes to all
         except (httpx.HTTPError, msgspec.DecodeError) as error:
             if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == NOT_FOUND:
-                self.unknown.set()
+                self.unknown.set()  # layer one-restate-does-not-know-tells
             if self._reached:  # once, and not for every run every two seconds
                 about = _about(run, "engine_unreached", error)
                 log.warning("Restate could not be told; every sweep tries again", extra=about)
@@ -232,7 +233,7 @@ async def _is_found(admin: httpx.AsyncClient, service: str, uri: str, *, anew: b
     there = msgspec.json.decode(answer.raise_for_status().content, type=_Deployment)
     found = [one.name for one in there.services]
     about = {"uri": shown(uri), "service": service}
-    if service not in found:
+    if service not in found:  # layer one-at-address-where-others-has
         about |= {"action": "address_shared" if anew else "address_reused"}
         log.warning(_instead(found, anew=anew), extra=about)
         return False
@@ -245,7 +246,7 @@ async def _tell_who_is_newer(admin: httpx.AsyncClient, service: str, uri: str) -
     with suppress(*TROUBLE):  # we are registered all the same
         newest = (await _got(admin, f"/services/{service}", _Service)).deployment_id
         where = (await _got(admin, f"/deployments/{newest}", _Address)).uri
-        if where.rstrip("/") != uri.rstrip("/"):
+        if where.rstrip("/") != uri.rstrip("/"):  # layer one-code-not-called-any-more
             log.warning(
                 "Restate's new calls go to %s, which was registered after this worker's address. "
                 "To have them here again, as for a rollback: DELETE /deployments/%s?force=true",

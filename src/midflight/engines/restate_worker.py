@@ -271,7 +271,7 @@ class Door:
         now = anyio.current_time()
         self._sure_at = now if self._sure() else self._sure_at
         if now - self._sure_at > UNSURE_S and not self.unsure.is_set():
-            self.unsure.set()
+            self.unsure.set()  # layer one-not-sure-of-lease-closes
             about = {"action": "door_closed"}
             log.warning("The lease stays lost: Restate's calls go elsewhere", extra=about)
 
@@ -337,7 +337,7 @@ def _without_signals(app: App) -> App:
             await app({"type": "lifespan"}, _nothing, _nothing)
 
     thread = threading.Thread(target=lambda: asyncio.run(call()))
-    thread.start()
+    thread.start()  # layer sigterm-ours-and-not-sdk
     thread.join()
     return app
 

@@ -83,6 +83,7 @@ class Sweep:
                     self._then()
                     with anyio.move_on_after(self._every_s):
                         await self._look_when_told(wanting)
+                # layer sweep-fails-does-not-end-engine
                 except Exception as error:  # the edge: a slip in a sweep must not end the engine
                     about = {"action": "sweep_failed", "error": str(error)}
                     log.error("Sweep failed; the next one looks again", extra=about, exc_info=error)
@@ -127,8 +128,9 @@ class Sweep:
         movable = [row for row in due if _can_move(row, stopped)]
         for row in movable:
             if row.agent in self._agents:
-                await self._ensure(row.journal)
+                await self._ensure(row.journal)  # layer nobody-told-of-found
         await self._tell_of_the_waiting([row for row in movable if row.wants_driver])
+        # layer sweep-looks-after-threads
         await self._look_after_threads([row for row in due if row.kind == "thread"])
 
     async def _tell_of_the_waiting(self, rows: list[Row]) -> None:
@@ -142,7 +144,7 @@ class Sweep:
             self._waiting[row.journal] = (row.head, since)
             if now - since < WAITS_S or row.agent in alone or not await self._is_alone(row):
                 continue
-            alone.add(row.agent)
+            alone.add(row.agent)  # layer run-for-nobody-comes-told
             if row.agent not in self._told_of:
                 known = row.agent in self._agents
                 about = {"action": "run_waits", "run": row.journal, "agent": row.agent}
@@ -192,6 +194,7 @@ def _can_move(row: Row, stopped: Set[str]) -> bool:
     if row.kind != "run":
         return False
     held = row.phase == Phase.PAUSED and not row.wants_driver  # which time alone does not move
+    # layer operator-has-stopped
     return not held and stopped.isdisjoint(scopes(row.agent, row.thread))
 
 
@@ -256,7 +259,7 @@ class Failures(Struct):
         """Count one more, and return whether that is enough."""
         self.times = self.times + 1 if now - self.at < FORGET_S else 1
         self.at = now
-        return self.times >= TRIES
+        return self.times >= TRIES  # layer driver-fails-again-and-again
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -114,7 +114,7 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._stopping.wait(min(ASK_S, self._blocked_s)):
             self._news.clear()
-            self._since = (self._answered + time.monotonic()) / 2
+            self._since = (self._answered + time.monotonic()) / 2  # layer block-counted
             try:
                 self._loop.call_soon_threadsafe(self._answer)
             except RuntimeError:
@@ -138,6 +138,7 @@ class Watchdog:
             if self._news.wait(self._blocked_s):
                 return True
             overslept = time.monotonic() - asked - self._blocked_s > OVERSLEPT_S
+            # layer process-stopped-blames-no-tool
             if not overslept or time.process_time() - used > self._blocked_s:
                 return False
             self._since = time.monotonic()  # before that the whole process was stopped

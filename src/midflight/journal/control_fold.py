@@ -123,6 +123,7 @@ def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
 
 def apply_pending(s: RunState, upto: int, at: int, *verbs: str) -> None:
     """Note that what was asked with these verbs, up to a position, has been done."""
+    # layer request-after-upto-not-consumed
     for asked in [p for p, v in s.pending.items() if v in verbs and p <= upto]:
         s.deliveries[asked] = Delivery(s.pending.pop(asked), "applied", at)
 
@@ -143,7 +144,7 @@ def _undo_requested(s: RunState, event: e.UndoRequested, at: int) -> None:
 
 
 def _limits_raised(s: RunState, event: e.LimitsRaised, at: int) -> None:
-    s.limits = event.limits.over(event.kept)
+    s.limits = event.limits.over(event.kept)  # layer cap-not-named-stays
     _let_go(s, Cause.CAP, at)
     s.deliveries[at] = Delivery("raise limits", "applied", at)
 

@@ -35,10 +35,11 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
     match fact:
         case e.AttemptSettled() | e.LateOutcome():
             attempt = state.open.get(fact.attempt) or state.effects.get(fact.attempt)
-            if attempt is None or not may_become(attempt, fact.outcome):
+            if attempt is None or not may_become(attempt, fact.outcome):  # layer outcome-taken-once
                 return ()
             known_here = (current or triaging) and fact.attempt in state.open
             fresh = known_here and isinstance(fact, e.AttemptSettled)
+            # layer nobody-asked-any-more-what-has
             return (fact,) if fresh else (_late(fact), *_answered(state, fact))
         case e.StepSettled() | e.StepReused() | e.TextStreamed():
             return (fact,) if current else ()
@@ -87,8 +88,9 @@ def claim(
     """
     check_driver_name(driver)
     refuse_if_stopped(switches)
-    if state.driver and not (lease_gone or state.driver == driver):
+    if state.driver and not (lease_gone or state.driver == driver):  # layer living-driver-keeps-run
         return ()
+    # layer nobody-time-counted-for-dead
     until = state.driven_at if state.entered and state.driver != driver else None
     claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver, driven_until=until)
     check(state, claimed)
@@ -103,13 +105,15 @@ def _lost(state: RunState, epoch: int) -> Iterator[Event]:
     """
     if not (state.open or state.undos):
         return
-    why = WORKER_LOST if state.driver else CUT_OFF
+    why = WORKER_LOST if state.driver else CUT_OFF  # layer worker-run-taken-away-lives
     after = replace(state, epoch=epoch)
     for position, attempt in state.open.items():
+        # layer dead-driver-had-in-flight
         outcome = Outcome.UNKNOWN if attempt.effect.touches_world else Outcome.ABORTED
         ended = e.AttemptSettled(epoch=epoch, attempt=position, outcome=outcome, error=why)
         yield from record(after, ended)
     for undo in state.undos:
+        # layer undo-cut-off-done-again
         yield e.UndoSettled(epoch=epoch, undo=undo, undone=False, why=WORKER_LOST, final=False)
 
 
@@ -124,7 +128,7 @@ def check_driver_name(driver: str) -> None:
     A lease is a file or a row of that name, so the name must be valid in every store: a run whose
     driver has a lease that nobody can look at could never be taken over.
     """
-    if not is_driver_name(driver):
+    if not is_driver_name(driver):  # layer driver-name-one-in-every-store
         raise InvalidRequest(
             f"{driver[:80]!r} cannot be the name of a driver: use up to 120 letters, digits and "
             "any of _ - . : @ +, and no dot at the beginning. Nothing was changed."
@@ -137,6 +141,7 @@ def kill(state: RunState, killed: e.Killed) -> tuple[Event, ...]:
     A run that rests keeps its phase. Without its driver it cannot move, and the next driver must
     claim it, which is where the switch is read.
     """
-    if state.phase in IN_MOTION:
+    if state.phase in IN_MOTION:  # layer kill-appended-to-runs-in-motion
         return (msgspec.structs.replace(killed, in_flight=tuple(state.open)),)
+    # layer kill-revokes-drivers-of-resting
     return (e.DriverRevoked(scope=killed.scope),) if state.driver else ()

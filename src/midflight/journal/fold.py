@@ -80,6 +80,7 @@ def _move(state: RunState, phase: Phase, record: Recorded) -> None:
         _count_until(state, record.at)
     came_to_rest = (state.phase, phase) == (Phase.PAUSING, Phase.PAUSED)
     state.phase = phase
+    # layer redirect
     if not came_to_rest:  # a person who has seen it pause expects that
         state.relevant = record.position
     # Or a question that opens later, while work goes on, would look like one that is waited for.
@@ -229,20 +230,21 @@ def _late_outcome(s: RunState, event: e.LateOutcome, at: int) -> None:
         return
     effect.learned = at
     if effect.undone:  # while it was in doubt: nobody knows which of the two came first
-        effect.undone, effect.undo_why = None, WORKER_LOST
+        effect.undone, effect.undo_why = None, WORKER_LOST  # layer undo-in-dark-proves-nothing
 
 
 def _done_late(s: RunState, effect: Attempt) -> None:
     """Count the step once, although others may be at it now or may have been at it before."""
     others = [o for o in s.effects.values() if o.step == effect.step and o is not effect]
     if effect.outcome is Outcome.NOT_DONE:
-        at_it = any(other.outcome in AT_IT for other in others)
+        at_it = any(other.outcome in AT_IT for other in others)  # layer done-once-not-said
         twice = ", and may have been done twice" if at_it else ""
         s.notices.append(("after all", f"{effect.label}: {AFTER_ALL}{twice}."))
     effect.counted = any(other.outcome is Outcome.DONE for other in others)
     for other in others:
-        other.counted |= other.outcome is None
+        other.counted |= other.outcome is None  # layer lost-worker-and-successor
     s.windows.pop(effect.step, None)  # nobody begins it any more
+    # layer run-waits-for-approval-of-driven
     s.stirred = True  # nor need anybody agree to it
 
 

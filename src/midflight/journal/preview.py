@@ -28,7 +28,7 @@ class Reach:
         self.unseen: list[tuple[Attempt, bool]] = []  # spawns, and whether what they began lives
         for run in self.runs:
             for spawn in run.effects.values() if run.children else ():
-                if spawn.child in below:
+                if spawn.child in below:  # layer preview-looks-at-runs-below
                     self.runs.append(below[spawn.child])
                 elif spawn.child and not spawn.undone:
                     self.unseen.append((spawn, not run.children.get(spawn.child)))

@@ -154,8 +154,8 @@ def decide(
         check_reach(request.scope)
     if (known := _known(state, request)) is not None:
         return known
-    _check_room(state, request)
-    if isinstance(request, MOVES) or getattr(request, "resume", False):
+    _check_room(state, request)  # layer journal-takes-bounded-amount
+    if isinstance(request, MOVES) or getattr(request, "resume", False):  # layer switch-read
         refuse_if_stopped(switches)
     if isinstance(state, RunState):
         if expect is not None and state.relevant > expect and not isinstance(request, STOPS):
@@ -187,13 +187,13 @@ def _may(request: Request) -> None:
 
 def require_operator(who: Actor, what: str) -> None:
     """The kill switch is an operator's, whichever door they come through."""
-    if who.role is not Role.OPERATOR:
+    if who.role is not Role.OPERATOR:  # layer kill-switch-operator
         raise NotAllowed(who.by, who.role, what, f"the role {Role.OPERATOR}")
 
 
 def check_reach(scope: str) -> None:
     """Refuse an unknown reach: what was meant for a tree would otherwise be done to one run."""
-    if scope not in REACHES:
+    if scope not in REACHES:  # layer reach-none-refused-and-not-taken
         raise InvalidRequest(
             f"scope {scope!r} is unknown; use one of {', '.join(REACHES)}. Nothing was changed."
         )
@@ -238,7 +238,7 @@ def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None)
                 return Known(state.cancel_at)
             asked = msgspec.structs.replace(request, in_flight=tuple(state.open))
             begun = state.entered or not state.never_begun
-            return (asked,) if begun else (asked, *_end_at_once(state))
+            return (asked,) if begun else (asked, *_end_at_once(state))  # layer run-never-began
         case e.QuestionAnswered():
             _answerable(state, request)
         case e.RunCreated():
@@ -292,7 +292,7 @@ def _raised(state: RunState, request: e.LimitsRaised) -> Verdict:
     """Caps that are not named stay, unless all of them are to go."""
     validate(request.limits)
     named = request.limits != NO_CAPS
-    if named == request.no_caps:
+    if named == request.no_caps:  # layer all-caps-go-only-where-said
         why = "names caps and takes all away" if named else "names no cap"
         raise InvalidRequest(
             f"raising the caps of run {state.journal} {why}; name those that change, or say "

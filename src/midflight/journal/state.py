@@ -232,10 +232,12 @@ class RunState:
     def _tells_of(self, other: Attempt, effect: Attempt, in_doubt: bool) -> bool:
         """A repeat in doubt says nothing of what is known, unless it can have come since."""
         if other.position > effect.position:
+            # layer repeat-in-doubt-does-not-hide
             vague = other.outcome is Outcome.UNKNOWN and (in_doubt or self._unsettled(other))
             return vague or other.outcome is Outcome.DONE
         known = other.position < effect.position and other.learned > 0
         tells = known and in_doubt and not self._unsettled(effect)
+        # layer several-tries-under-key
         return tells and not self.repeated(other)  # or nobody would tell of any
 
     def _unsettled(self, effect: Attempt) -> bool:
@@ -279,7 +281,7 @@ class RunState:
     def wants_driver(self) -> bool:
         """True if somebody must drive the run for anything further to happen."""
         if self.phase in ENDS:
-            return bool(self.undos or self.still_to_undo)
+            return bool(self.undos or self.still_to_undo)  # layer never-done-not-waited
         if self.phase is Phase.PAUSED:
             asks = any(question.kind == "stale" for question in self.questions.values())
             answered = Cause.STALE in self.holds and not asks

@@ -61,7 +61,7 @@ _end = {
     for phase in ENDS
 }
 
-TRANSITIONS: Final[Mapping[Phase, Row]] = {
+TRANSITIONS: Final[Mapping[Phase, Row]] = {  # layer paused-run-starts-nothing
     Q: _stay(Q, *DRIVERS, *FACTS, *STEERING, e.DriverRevoked)
     | _stay(Q, e.QuestionAnswered, e.QuestionClosed)  # asked while it was held before its start
     | {
@@ -228,7 +228,7 @@ def _check_epoch(state: RunState, event: Any) -> None:  # a Decision or a Fact
         return  # a fact is taken from anybody who knows it
     elif kind in DECISIONS and not state.driver:
         raise IllegalEvent(state.journal, event.stored_name(), "nobody drives it: claim it first")
-    if event.epoch != expected:
+    if event.epoch != expected:  # layer older-epoch-decides-nothing
         why = f"epoch {event.epoch} is over, the run is at epoch {state.epoch}"
         raise IllegalEvent(state.journal, event.stored_name(), why)
 
@@ -242,6 +242,7 @@ PLAIN_OUTCOMES: Final = {Outcome.DONE, Outcome.FAILED, Outcome.ABORTED, Outcome.
 def _attempt_started(s: RunState, event: e.AttemptStarted) -> str | None:
     if event.effect is Effect.READ:
         return "a read records its result only"
+    # layer waiting-run-begins-nothing
     if s.phase is W and not (event.tool == TRIAGE and event.effect is Effect.MODEL):
         return "it waits; only messages are looked at meanwhile"
     if any(a.step == event.step for a in s.open.values()):
@@ -293,7 +294,7 @@ def _undo_started(s: RunState, event: e.UndoStarted) -> str | None:
 
 
 def _quiet(s: RunState, _event: Event) -> str | None:
-    return "something is in flight" if s.open or s.undos else None
+    return "something is in flight" if s.open or s.undos else None  # layer no-end-while-something
 
 
 def _paused(s: RunState, event: e.Paused) -> str | None:
@@ -305,6 +306,7 @@ def _upto(s: RunState, upto: int) -> str | None:
 
 
 def _redirect_delivered(s: RunState, event: e.RedirectDelivered) -> str | None:
+    # layer redirect-delivered
     if not any(verb == "redirect" and p <= event.upto for p, verb in s.pending.items()):
         return f"no redirect waits at or before {event.upto}"
     return _quiet(s, event) or _upto(s, event.upto)
@@ -329,7 +331,7 @@ def _effect_stopped(s: RunState, event: e.EffectStopRequested) -> str | None:
     attempt = s.open.get(event.attempt)
     if attempt is None:
         return f"the effect at position {event.attempt} is not in flight"
-    if attempt.in_thread:
+    if attempt.in_thread:  # layer nobody-says-thread-stopped
         name = attempt.label
         return f"{name} runs in a thread, which nobody can stop: the pause waits for its end"
     return None if attempt.can_be_stopped else f"{attempt.label} cannot be stopped once begun"

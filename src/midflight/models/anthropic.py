@@ -132,7 +132,7 @@ def _remembered(turn: Turn, model: str) -> list[Block] | None:
     said = "".join(b.get("text", "") for b in thought.blocks if b.get("type") == "text")
     called = [b.get("id") for b in thought.blocks if b.get("type") == "tool_use"]
     same = said == turn.text and called == [call.id for call in turn.calls]
-    return thought.blocks if same and thought.model == model else None
+    return thought.blocks if same and thought.model == model else None  # layer what-claude-thought
 
 
 def _says(block: Block) -> bool:
@@ -185,7 +185,7 @@ class AnthropicModel:
         return aclosing(self._pieces(prompt))
 
     async def _pieces(self, prompt: Prompt) -> AsyncGenerator[Piece, None]:
-        check_pairing(prompt.turns)
+        check_pairing(prompt.turns)  # layer unpaired-call-not-sent-to-claude
         names = WireNames(prompt.tools)
         request = to_request(prompt, names, self._model)
         answer = _Answer(Call(self._sdk), names)
@@ -312,6 +312,7 @@ class _Answer:
 
     def reply(self, asked: str) -> Reply:
         """The whole answer, if it is whole."""
+        # layer claude-answer-whole-only-after-end
         stop = self.call.stop(self._stop_reason if self.stopped else "", STOPS)
         blocks = [block for _, block in sorted(self._blocks.items())]
         return Reply(

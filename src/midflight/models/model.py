@@ -187,7 +187,7 @@ class WireNames:
         if name not in self._there:
             fit = taken = _UNFIT.sub("_", name)[: self._longest] or "_"
             count = 1
-            while taken in self._back:
+            while taken in self._back:  # layer no-two-tool-names-become
                 count += 1
                 taken = f"{fit[: self._longest - 4]}_{count}"
             self._there[name], self._back[taken] = taken, name

@@ -95,7 +95,7 @@ class OpenAIModel:
         return aclosing(self._pieces(prompt))
 
     async def _pieces(self, prompt: Prompt) -> AsyncGenerator[Piece, None]:
-        check_pairing(prompt.turns)
+        check_pairing(prompt.turns)  # layer unpaired-call-not-sent-to-chat
         names = WireNames(prompt.tools)
         request = self._request(prompt, names)
         answer = _Answer(Call(self._sdk), names, self._ids)
@@ -250,7 +250,7 @@ class _Answer:
 
     def reply(self, model: str, *, asked: bytes) -> Reply:
         """The whole answer, if it is whole."""
-        stop = self.call.stop(self._finish, STOPS)
+        stop = self.call.stop(self._finish, STOPS)  # layer chat-answer-whole-only-with-reason
         stop = "refusal" if self._refused else stop
         calls = tuple(ToolCall(c.id, c.name, c.arguments or "{}") for c in self._calls)
         return Reply(

@@ -120,7 +120,7 @@ class ScriptedModel:
 
     async def _pieces(self, asked: Asked) -> AsyncGenerator[Piece, None]:
         try:
-            check_pairing(asked.prompt.turns)
+            check_pairing(asked.prompt.turns)  # layer scripted-model-as-strict
             line = self._line(asked.prompt)
             reply = self._reply(asked.prompt, line)
             await anyio.sleep(line.first)

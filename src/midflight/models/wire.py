@@ -62,7 +62,7 @@ def certificates() -> ssl.SSLContext:
 def usable(key: str, variable: str) -> str:
     """Return a key that can go into a header; raise for others, which libraries would print."""
     key = key.strip()
-    if not (key.isascii() and key.isprintable()) or " " in key:
+    if not (key.isascii() and key.isprintable()) or " " in key:  # layer key-cannot-one-not-tried
         raise ModelUnavailable(
             f"{variable} holds characters that no key has", f"Set {variable} to the key alone."
         )
@@ -110,7 +110,7 @@ class Sdk:
         self.client = client(
             api_key=self.key or no_key,
             base_url=base_url,
-            max_retries=0,
+            max_retries=0,  # layer no-sdk-retries-by-itself
             timeout=package.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
             default_headers=OWN_CONNECTION,
             http_client=package.DefaultAsyncHttpxClient(verify=certificates()),
@@ -146,7 +146,7 @@ class Call:
                 except TimeoutError:
                     failure = self._silent()
                 except Exception as error:  # noqa: BLE001 - whatever an SDK makes of what came in
-                    failure = self._meaning(error)
+                    failure = self._meaning(error)  # layer sdk-raised-not-carried-along
                 else:
                     yield self._plain(event)
                     continue
@@ -154,7 +154,7 @@ class Call:
         finally:
             if stream is not None:
                 with anyio.move_on_after(CLOSE_S, shield=True):
-                    await stream.close()
+                    await stream.close()  # layer leaving-stream-closes-connection
 
     def read(self, raw: dict[str, Any], kind: Any) -> Any:
         """Return an event as one of ``kind``, a type or a union; raise for one of another shape."""
@@ -182,6 +182,7 @@ class Call:
 
     @property
     def _patience(self) -> float:
+        # layer first-token-has-bound
         return self.sdk.between_s if self.begun else self.sdk.first_token_s
 
     def _silent(self) -> ModelError:
@@ -192,6 +193,7 @@ class Call:
         """Return an event as plain data; the SDK does not check the shape of its objects."""
         to_dict = getattr(event, "to_dict", None)
         if to_dict is None:
+            # layer chunk-no-object-not-passed-over
             raise self.broken(f"a piece of it is no object but a {type(event).__name__}")
         plain: dict[str, Any] = to_dict(warnings=False)
         return plain
@@ -204,7 +206,7 @@ class Call:
             return self.broken(f"it broke off ({words})")
         status, code = _status(error), _code(error)
         if isinstance(error, sdk.package.APIStatusError) and status >= 400:
-            if code in NO_MONEY or not _may_pass(status):
+            if code in NO_MONEY or not _may_pass(status):  # layer account-without-money-not-asked
                 return _refusal(sdk, status, code, words)
             return ModelBusy(sdk.model, f"{words} (HTTP {status})", retry_after=self._after(error))
         if getattr(error, "body", None) is not None:  # sent in place of an answer, with no status
@@ -219,6 +221,7 @@ class Call:
         if not said:
             cause = error.__cause__ or error
             said = f"{type(cause).__name__}: {cause}".rstrip(": ")
+        # layer provider-words-quoted-without-key
         said = said.replace(self.sdk.key, DOTS) if self.sdk.key else said
         said = " ".join(said.split()).rstrip(".")
         return said if len(said) <= QUOTED_MAX else f"{said[:QUOTED_MAX]}…"
@@ -279,6 +282,7 @@ def _wrapping(body: Any) -> Iterable[str]:
 
 def priced(spent: Spent, *, url: str, at: float) -> Spent:
     """Return the usage with its price, if the server at ``url`` is known to sell that model."""
+    # layer estimated-figures-have-no-price
     return spent if spent.estimated else replace(spent, usd=_usd(spent, url, at))
 
 
@@ -294,7 +298,7 @@ def _usd(spent: Spent, url: str, at: float) -> float | None:
             cache_write_tokens=spent.cache_write_tokens,
             output_tokens=spent.output_tokens,
         )
-        found = calc_price(
+        found = calc_price(  # layer server-not-known-has-no-price
             usage,
             spent.model,
             provider_api_url=url,

@@ -35,7 +35,7 @@ async def cancel(session: Session) -> None:
         session.signals.tell(Stopped(CANCELLED))
     if session.attention.choosing:
         await session.attention.stop("cancelled")
-    await _settle(session)
+    await _settle(session)  # layer cancel-waits-until-everything
     if session.journal.lost:
         return
     if session.function.running:
@@ -43,7 +43,7 @@ async def cancel(session: Session) -> None:
     if state.parent:
         await await_turn(session)
     if state.effects:
-        await compensate(session)
+        await compensate(session)  # layer cancel-undoes
         await await_all(session)
     saved, said = _saved(session)
 

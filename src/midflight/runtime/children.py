@@ -111,7 +111,7 @@ async def spawn(
         assert isinstance(mine, RunState)
         now = journal.clock.in_motion()  # as `within_caps` counts, or nobody would be asked
         full = at_cap(mine, now, steps=1, tool_calls=1) is not None
-        if full or not still_moves(mine, journal.epoch):
+        if full or not still_moves(mine, journal.epoch):  # layer child-begins-under-same-lock-under
             return Draft()
         granted = allotment(mine, now, wanted)
         created = e.RunCreated(
@@ -336,6 +336,7 @@ async def await_all(host: Host) -> None:
         while unseen and not host.journal.lost:
             with suppress(JournalNotFound):  # it has ended long ago, and was purged
                 below = await _end_unborn(host, await load_run(host, unseen.pop()))
+                # layer cancel-waits-for-those-whom-child
                 unseen += (await _until(host, below, time, ended=True)).children
 
 

@@ -152,13 +152,13 @@ class Driver:
     def _hear(self, record: Recorded) -> None:
         """React at once to the few events that cannot wait for the pilot's turn."""
         session = self._session
-        session.journal.flush_soon()
+        session.journal.flush_soon()  # layer press-finds-what-done-on-record
         rested, self._rested = self._rested, session.journal.state.phase is Phase.PAUSED
         if rested and not self._rested:
             session.gate.look_again()
         match record.event:
             case e.LateOutcome():
-                session.in_flight.hear_late()
+                session.in_flight.hear_late()  # layer nobody-asked-whether-what-lost
             case e.EffectStopRequested(attempt=attempt):
                 session.in_flight.stop_effect(attempt)
             case e.CancelRequested(now=now) if session.journal.state.phase is Phase.CANCELLING:

@@ -54,11 +54,11 @@ def text(said: Any, most: int = WORDS_MAX) -> str:
     if revealed:
         said = hide(said)
     more = len(said) - most
-    if more > 0:
+    if more > 0:  # layer long-text-for-people-cut
         said = f"{said[:most]} … ({more:,} characters more)"
     if "\0" in said:
         said = said.replace("\0", "\u2400")
-    return said if said.isascii() else HALVES.sub("\ufffd", said)
+    return said if said.isascii() else HALVES.sub("\ufffd", said)  # layer half-of-character
 
 
 def words(error: BaseException) -> str:
@@ -107,7 +107,7 @@ def mended(fact: Fact, refused: Exception) -> Fact:
     for field in msgspec.structs.fields(type(fact)):
         value = getattr(fact, field.name)
         if isinstance(value, str):
-            kept[field.name] = text(value, MENDED_MAX)
+            kept[field.name] = text(value, MENDED_MAX)  # layer fact-store-refuses-mended
         elif field.type is Raw:
             kept[field.name], lost = NULL, lost or bytes(value) != bytes(NULL)
         elif isinstance(value, Usage):
@@ -208,7 +208,7 @@ def ends_us(
     if elsewhere:
         return False
     if isinstance(error, KeyboardInterrupt):
-        return not _raised_by_a_line(error) or _by_a_handler(error)
+        return not _raised_by_a_line(error) or _by_a_handler(error)  # layer line-of-tool
     return isinstance(error, SystemExit) and _by_a_handler(error)
 
 

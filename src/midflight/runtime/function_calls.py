@@ -59,7 +59,7 @@ class FunctionCalls:
         else:
             host.history.count_call()
         try:
-            host.signals.raise_if_told(host.signals.heard)
+            host.signals.raise_if_told(host.signals.heard)  # layer cancelled-function-told-again
         except Signal:
             self.note()
             raise
@@ -68,7 +68,7 @@ class FunctionCalls:
     async def turn(self, what: str, called: str) -> AsyncIterator[tuple[str, int]]:
         """Make one call that may wait and is not a step; give its identity and its course."""
         host = self.host
-        await host.journal.flush()
+        await host.journal.flush()  # layer known-on-record-before-call
         identity = host.history.identity(what)
         async with self.waiting(identity, called) as call:
             await host.journal.until(
@@ -225,7 +225,7 @@ class People:
         """See ``Run.earlier``."""
         await self._calls.listen()
         host = self._host
-        await host.journal.flush()
+        await host.journal.flush()  # layer known-on-record-before-thread
         return await earlier(host.journal.client, host.journal.state, host.history.begun_for)
 
     async def say(self, text: str) -> None:

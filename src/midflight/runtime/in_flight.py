@@ -254,7 +254,7 @@ class InFlight:
 
     def hushed(self, why: str) -> bool:
         """Abort reads and model calls, unless in boundary mode; true when all is quiet."""
-        if self._immediate:
+        if self._immediate:  # layer in-boundary-mode-pause
             self.abort(why, effects=False)
         return self.quiet
 
@@ -279,5 +279,5 @@ class InFlight:
 
         Beside many busy runs that would be several milliseconds later.
         """
-        if (now or self._immediate) and not self._journal.lost:
-            self.abort("cancelled", effects=True, hurry=now)
+        if (now or self._immediate) and not self._journal.lost:  # layer in-boundary-mode-cancel
+            self.abort("cancelled", effects=True, hurry=now)  # layer cancel-aborts-effects-too

@@ -37,7 +37,7 @@ from midflight.stores.protocol import (
     Watch,
 )
 
-TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)
+TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)  # layer what-done
 """Errors that somebody may mend while a driver waits. Read-only: after a switch-over a driver may
 reach a server that is not the primary yet."""
 
@@ -107,7 +107,7 @@ class JournalClient:
             try:
                 return await self._store.append(decision)
             except TROUBLE as error:
-                unsure |= error.unsure
+                unsure |= error.unsure  # layer append-repeated
                 await self.wait(error)
             renewed = renew(decision, unsure)
             if renewed is None:
@@ -174,7 +174,7 @@ class JournalClient:
             try:
                 return await call()
             except TROUBLE as error:
-                await self.wait(error)
+                await self.wait(error)  # layer request-and-read-repeated
             if given_up is not None and unless():
                 return given_up
 
@@ -229,7 +229,7 @@ class PatientWatch:
             try:
                 await self._watch.catch_up()
             except TROUBLE as error:
-                await self._client.wait(error)
+                await self._client.wait(error)  # layer missed-while-store-away-read
             else:
                 return
 
@@ -280,11 +280,12 @@ class StoreClock:
         if moment.heard > read:
             return steady() - moment.heard
         moved = self._then.moved(moment.position)
+        # layer lost-worker-may-still-do
         return steady() - moment.heard + max(0.0, stamped - moment.at - moved)
 
     def left_of(self, moment: Moment, until: float) -> float:
         """Return the seconds left of a wait that was put on record then, to last ``until``."""
-        return until - moment.at - self.age(moment)
+        return until - moment.at - self.age(moment)  # layer waited-for-here-measured
 
     def in_motion(self) -> float:
         """Return the time for a cap on seconds: it counts those passed since the run moves."""

@@ -109,7 +109,7 @@ class Questions:
             if replaces and old.startswith(replaces) and position in state.questions
         ]
         held = e.HoldPlaced(cause=Cause.HUMAN, why=asked.message)
-        if within is not None:
+        if within is not None:  # layer time-for-answer-begins
             asked = msgspec.structs.replace(asked, expires_at=self._journal.clock.now() + within)
         return [*closed, asked, held] if asked.kind == HANDED_OVER else [*closed, asked]
 

@@ -132,7 +132,7 @@ class RunJournal:
 
         The conditions are tried here: waking a task only to let it wait again takes long.
         """
-        self.calm = False
+        self.calm = False  # layer change-may-in-way-ends-calm
         self._changes += 1
         self.ask_again()
 
@@ -161,7 +161,7 @@ class RunJournal:
         """
         tasks = self._resting if resting else self._waiting
         while not ready():
-            self.calm = self.calm and resting
+            self.calm = self.calm and resting  # layer waits-for-what-changes-asked
             waiter: asyncio.Future[None] = self._loop.create_future()
             tasks[waiter] = ready
             try:
@@ -197,7 +197,7 @@ class RunJournal:
             try:
                 done = await self.client.append(decision, self._chosen_anew(choose))
             except JournalConflict:
-                await self.catch_up()
+                await self.catch_up()  # layer outcome-append-has-lost-written
                 continue
             if done.records and done.records[-1].position > self.state.head:
                 self.absorb(done.records)
@@ -210,6 +210,7 @@ class RunJournal:
         state = self.state
         if self._kept:
             kept = tuple(self._kept)
+            # layer outcome-on-record-before-start
             events = (*(kept if self.calm else _recorded(state, kept, None)), *events)
         return Entry(self.run, state.head, events)
 
@@ -223,7 +224,7 @@ class RunJournal:
         def renew(sent: Append, unsure: bool) -> Append | None:
             if self.state.epoch != epoch:
                 return None
-            if unsure or self.state.head != head:
+            if unsure or self.state.head != head:  # layer decision-not-taken-chosen-anew
                 return sent  # the store knows whether it was written, or says that it is too late
             events = tuple(choose(self.state))
             return Append(sent.id, (self._entry(events),)) if events else None
@@ -269,7 +270,7 @@ class RunJournal:
                 self._fresh = False
                 self._look_soon()
             else:
-                self.flush_soon()
+                self.flush_soon()  # layer known-on-record-soon-also
 
     def flush_soon(self) -> None:
         """Have them written now."""
@@ -318,7 +319,7 @@ class RunJournal:
         try:
             done = await self.client.append(decision)
         except JournalConflict:
-            recording = _recording(self.run, facts, then)
+            recording = _recording(self.run, facts, then)  # layer outcome-loses-by-itself-goes
             done = await self.client.submit(Submit(self._ids(), (self.run,), recording))
             await self.catch_up()
         self.absorb(done.records)
@@ -329,7 +330,7 @@ class RunJournal:
 
         It takes no turn, and is given up with another driver or when ``unless`` is true.
         """
-        await self.flush()
+        await self.flush()  # layer known-on-record
         epoch = self.state.epoch
 
         def given_up() -> bool:

@@ -104,7 +104,7 @@ class Signals:
         history = self._journal.history
         told = history.redirect()
         if self._on_redirect is not None:
-            self._on_redirect(told.brief)
+            self._on_redirect(told.brief)  # layer redirect-reaches-function-has-just
         self.number += 1
         if told.calls:
             self.heard = self.number
@@ -183,7 +183,7 @@ class Gate:
         """
         signals, state, history = self._signals, self._journal.state, self._journal.history
         silent = signals.told is None and signals.heard == signals.number
-        watched = state.guards or is_metered(state.limits)
+        watched = state.guards or is_metered(state.limits)  # layer where-cap-counts-record-first
         before = state.fork_of or state.entered_course or history.left_over
         return silent and not (signals.delivering or watched or before)
 
@@ -191,7 +191,7 @@ class Gate:
     def moves(self) -> bool:
         """True while the run is driven here, and nothing holds it."""
         state = self._journal.state
-        return (
+        return (  # layer not-sure-of-lease-starts-nothing
             not self._journal.lost
             and self._lease.held
             and (state.phase is Phase.RUNNING or state.phase is Phase.WAITING)

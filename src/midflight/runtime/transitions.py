@@ -61,7 +61,7 @@ async def _call_function(session: Session) -> None:
         raw = await client.blob(saved.blob.hash) if saved.blob else bytes(saved.state)
         restored = values.decode(raw)
     session.enter()
-    if session.lineage.gone:
+    if session.lineage.gone:  # layer without-what-takes-over-function
         session.function.fail(SourceGone(session.lineage.gone))
     else:
         session.function.start(RunContext(session, session.guards, restored))
@@ -179,7 +179,7 @@ async def finish(session: Session) -> None:
         session.function.forget()
         session.signals.forget()
         return
-    await _settle_forgotten(session)
+    await _settle_forgotten(session)  # layer run-waits-for-steps-function
     if session.in_flight.steps:
         return
     await session.attention.stop("its function has ended")

@@ -35,6 +35,7 @@ from midflight.tools.secret import (
 
 RESULT: Final = "its result"
 RUN_BYTES: Final = 16  # of a digest that is the id of a run: people read and type ids
+# layer they-bound-by-full-length-digest
 DIGEST_BYTES: Final = 32  # a full-length digest: no two inputs with the same one can be found
 
 _encoder = msgspec.json.Encoder(order="deterministic", enc_hook=to_stored)
@@ -80,7 +81,7 @@ def encode_arguments(
 def encode_result(step: str, value: Any) -> Raw:
     """Encode what a tool or an agent has returned, with dots where it holds a secret."""
     raw = encode(step, RESULT, value)
-    if len(raw) > BLOB_MAX:
+    if len(raw) > BLOB_MAX:  # layer result-larger-than-journal-takes
         raise PayloadTooLarge(step or "the run", RESULT, len(raw), BLOB_MAX)
     if revealed and any(msgspec.json.encode(one)[1:-1] in bytes(raw) for one in known()):
         return Raw(_encoder.encode(hide_within(msgspec.json.decode(raw))))

@@ -72,6 +72,7 @@ def first_misfit(
     kind = _counting()
     token = _left.set([work])
     try:
+        # layer server-expressions-keep
         check = kind(known_part(schema, patterns=patterns), registry=nothing_is_fetched)
         found: ValidationError | None = best_match(check.iter_errors(value))
         return found
@@ -101,7 +102,7 @@ def _counted(keyword: str, rule: Callable[..., Any]) -> Callable[..., Iterator[V
 
 def _spend(work: int) -> None:
     left = _left.get()
-    left[0] -= work
+    left[0] -= work  # layer work-counted
     if left[0] < 0:
         raise TooMuchWork
 

@@ -153,7 +153,7 @@ def _check_parts(schema: Any) -> None:
 
 
 def _check_keyword(key: str, value: Any, *, root: bool) -> None:
-    if key in NAMING:
+    if key in NAMING:  # layer parts-with-names-of-own-refused
         raise BadSchema(
             f"contains {key}, which is not supported: refer to a part of it by its path, such as "
             "#/$defs/NAME, and not by a name that the part gives itself"

@@ -84,7 +84,7 @@ def encode(journal: str, event: Event, at_most: int | None = EVENT_MAX) -> Encod
     if at_most is not None and len(body) > at_most:
         raise PayloadTooLarge(journal, event.stored_name(), len(body), at_most)
     try:
-        _decoder.decode(body)
+        _decoder.decode(body)  # layer could-not-read-again
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _unreadable(journal, event, error) from None
     return Encoded(event, body, zlib.crc32(body), blob)
@@ -119,7 +119,7 @@ def decode(
     body: bytes,
 ) -> Recorded:
     """Read a row. An event newer than this code is kept as ``Unknown``; a broken one is named."""
-    if zlib.crc32(body) != checksum:
+    if zlib.crc32(body) != checksum:  # layer rows-carry-checksum
         raise CorruptEntry(journal, position, "its checksum does not fit its content")
     try:
         event: Event = _decoder.decode(body)
@@ -148,7 +148,7 @@ def decode_page(journal: str, after: int, rows: Iterable[tuple[Any, ...]]) -> li
     page = []
     for position, at, version, must_understand, checksum, body in rows:
         after += 1
-        if position != after:
+        if position != after:  # layer gap-noticed
             raise CorruptEntry(journal, after, "the entry is missing")
         page.append(decode(journal, position, at, version, bool(must_understand), checksum, body))
     return page

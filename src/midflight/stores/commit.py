@@ -58,13 +58,13 @@ def plan(
     """
     for entry in append.entries:
         head = states[entry.journal].head
-        if head != entry.expected:
+        if head != entry.expected:  # layer positions-compared
             raise JournalConflict(entry.journal, entry.expected, head)
     planned = Planned(append.id, requested, [], [], [], set())
     for entry in append.entries:
         journal, state = entry.journal, states[entry.journal]
         for event in entry.events:
-            check(state, event)
+            check(state, event)  # layer every-store-asks-table
             encoded = encode(journal, event)
             at = max(now, state.at)  # a clock may step back, a journal does not
             record = Recorded(journal, state.head + 1, at, encoded.event)
@@ -230,5 +230,5 @@ def not_needed(ended: Iterable[str], needs: Iterable[Need]) -> list[str]:
     going, known = dict.fromkeys(ended), list(needs)
     while needed := {other for run, other in known if run not in going and other in going}:
         for run in needed:
-            del going[run]
+            del going[run]  # layer purge-leaves-what-run-stays-forked
     return list(going)

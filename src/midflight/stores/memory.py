@@ -95,7 +95,7 @@ class MemoryStore:
             store._closed = True
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._closed:  # layer closed-store-in-memory-refuses
             raise closed()
 
     async def append(self, decision: Append) -> Committed:

@@ -140,6 +140,7 @@ class Subscription:
             return
         if records[0].position < due:
             records = [record for record in records if record.position >= due]
+        # layer watcher-still-reading-hears
         if records[0].position > due or (self._backlog and self._is_full(records)):
             self._fall_behind(journal)
             return
@@ -155,6 +156,7 @@ class Subscription:
             self._kept = 0
             return False
         self._kept += sum(weight(record.event) for record in records)
+        # layer watcher-backlog-bounded-in-bytes
         return len(self._backlog) >= BACKLOG_MAX or self._kept > BACKLOG_BYTES_MAX
 
     def moved(self, journal: str, head: int | None = None) -> None:
@@ -242,16 +244,16 @@ class LiveSubscription(Subscription):
         if not voice.length and self._calls is None:
             return  # it has only begun, which is of no concern here
         if voice.journal in self._behind:
-            self._missed[voice] = None
+            self._missed[voice] = None  # layer said-while-gap-read
         elif voice not in self._turns:
             self._turns.add(voice)
-            self._backlog.append(voice)
+            self._backlog.append(voice)  # layer no-delta-overtakes-records
             self._wake()
 
     @override
     def _caught_up(self, journal: str) -> None:
         missed = [voice for voice in self._missed if voice.journal == journal]
-        for voice in (*missed, *self._voices.of(journal)):
+        for voice in (*missed, *self._voices.of(journal)):  # layer comes-late-gets-what-said
             self._missed.pop(voice, None)
             self.hear(voice)
 
@@ -269,7 +271,7 @@ class LiveSubscription(Subscription):
         self._turns.discard(voice)
         place = (voice.journal, voice.step)
         earlier, upto = self._told.get(place, (voice, 0))
-        offset = upto if earlier is voice else 0
+        offset = upto if earlier is voice else 0  # layer each-attempt-speaks-from-beginning
         self._told[place] = (voice, voice.length)
         text, call = voice.since(offset), self._new_call(voice)
         if not text and call is None:
@@ -292,7 +294,7 @@ class LiveSubscription(Subscription):
                 if voice is not None and upto > (end := offset + len(text)):
                     self._told[record.journal, step] = (voice, end)
                     self._turns.add(voice)
-                    self._backlog.insert(0, voice)
+                    self._backlog.insert(0, voice)  # layer record-of-text-cuts-off
             case e.StepSettled(step=step):
                 voice, _ = self._told.pop((record.journal, step), (None, 0))
                 if self._calls and voice is not None:

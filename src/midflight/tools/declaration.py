@@ -118,6 +118,7 @@ class Tool(Struct, Generic[P, T], frozen=True, kw_only=True):
             force_setattr(self, "reusable", True)
         before = self.approval or self.undo_window or self.relies_on or self.reserves
         after = self.fingerprint or self.irreversible or self.always_undo
+        # layer must-not-happen-twice
         force_setattr(self, "plain", self.effect is Effect.WRITE and not (before or after))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -254,6 +255,7 @@ def _undeclared(function: Callable[..., Any]) -> Tool:
 
 
 def _who(function: Callable[..., Any]) -> tuple[str, Any]:
+    # layer two-workspaces-do-not-share-name
     return name_of(function), getattr(unwrapped(function), "__self__", None)
 
 

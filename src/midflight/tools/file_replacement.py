@@ -106,6 +106,7 @@ class Replacer:
         try:
             for _ in range(int(LOCK_S / LOOK_S)):
                 with suppress(BlockingIOError):
+                    # layer one-at-time-among-threads
                     fcntl.flock(self.folder.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 time.sleep(LOOK_S)

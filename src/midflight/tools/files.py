@@ -106,7 +106,7 @@ class Workspace(Reading):
     def _changes(self, function: Any, name: str, approval: bool | str) -> Tool:
         takes = tuple(inspect.signature(function).parameters)
         moves = "to" in takes
-        return tool(
+        return tool(  # layer crash-looked-into-before-person
             effect="once",
             name=f"{self.name}.{name}",
             label="file",
@@ -182,7 +182,7 @@ class Workspace(Reading):
             refuse(path, "is not there any more; leave the version empty to write it anew")
         if now is not None and not version:
             refuse(path, "is there already; read it, and give its version to replace it")
-        if now is not None and now.version != version:
+        if now is not None and now.version != version:  # layer written-only-over-version-read
             refuse(path, f"is not at version {version[:40]} (any more); read it again")
         return now
 
@@ -220,7 +220,7 @@ class Workspace(Reading):
         kept = self._keep.load(performed.key)
         try:
             after, now = self._after(given, kept), self._look(path)
-        except ToolRefused as error:
+        except ToolRefused as error:  # layer check-cannot-look-says-nothing
             return Unclear(str(error))
         if after is not None and now == after and (kept is not None or after):
             return Done(FileChanged(path, now))
@@ -239,7 +239,7 @@ class Workspace(Reading):
             after = self._after(given, kept)
             if after is None:
                 raise ToolFailed(LOST.format(path))
-            if version != after:
+            if version != after:  # layer undo-leaves-alone-what-others-have
                 raise ChangedSince(path)
             self._restore(path, before, now, kept)
 
@@ -258,7 +258,7 @@ class Workspace(Reading):
             return version_of(_encoded(given["path"], given["text"]))
         if "old" not in given:
             return ""
-        if kept is None or kept.content.version != given["version"]:
+        if kept is None or kept.content.version != given["version"]:  # layer what-put-back
             return None
         return version_of(_edited(given["path"], kept.data, given["old"], given["new"]))
 

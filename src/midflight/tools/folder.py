@@ -35,7 +35,9 @@ DEPTH_MAX: Final = 64  # folders within each other; also bounds what a walk open
 ENTRIES_MAX: Final = 100_000  # of one folder; a walk is given up long before
 MODE: Final = 0o777  # what is kept of a file's mode: no setuid for what a model has written
 
+# layer no-link-followed-on-way
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# layer file-link-not-read
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 """Not blocking: a pipe in the folder must not keep us waiting for its writer."""
 
@@ -173,9 +175,9 @@ def parts(path: str) -> list[str]:
     if path.startswith("/"):
         refuse(path, "is absolute; give a path relative to the workspace")
     names = [name for name in path.split("/") if name not in {"", "."}]
-    if ".." in names:
+    if ".." in names:  # layer no-path-leads
         refuse(path, "leads out of its folder with '..'; give a path within the workspace")
-    if names and names[0].casefold() == KEEP:
+    if names and names[0].casefold() == KEEP:  # layer undo-needs-out-of-reach
         refuse(path, "is reserved: the workspace keeps there what undo needs")
     if len(names) > DEPTH_MAX:
         refuse(path, f"leads through more than {DEPTH_MAX} folders")
@@ -189,6 +191,7 @@ def read(handle: int, name: str, path: str, size_max: int) -> Content:
     the store's locks away.
     """
     with refusals(path):
+        # layer tools-do-not-open-files
         if store_files.is_open(os.stat(name, dir_fd=handle, follow_symlinks=False)):
             refuse(path, store_files.WHY)
         file = os.open(name, _FILE, dir_fd=handle)

@@ -57,6 +57,7 @@ def is_public(address: str) -> bool:
         found = ip_address(address)
     except ValueError:
         return False
+    # layer ipv6-holds-ipv4-another-way
     if isinstance(found, IPv6Address) and (found not in GLOBAL_V6 or found.scope_id):
         return False
     special = found.is_multicast or found.is_private or found.is_reserved or not found.is_global
@@ -80,7 +81,7 @@ async def addresses(host: str, port: int, allow: Sequence[str]) -> list[str]:
     resolved = list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))[:ADDRESSES_MAX]
     if f"{host.lower().rstrip('.')}:{port}" in allow:
         return resolved
-    public = [address for address in resolved if is_public(address)]
+    public = [address for address in resolved if is_public(address)]  # layer address-judged
     if not public:
         raise ToolRefused(
             f"{host} is not on the public internet. Nothing was sent. A developer may allow it "
@@ -181,7 +182,7 @@ class Http(Struct, frozen=True):
                 if not location:
                     return page
                 onward = _checked_url(location, after=target)
-                if _origin(onward) != _origin(target):
+                if _origin(onward) != _origin(target):  # layer secrets-stay-with-site
                     given = {key: v for key, v in given.items() if key.lower() in FOR_EVERYBODY}
                 target = onward
         raise ToolFailed(f"{url} leads through more than {REDIRECTS_MAX} redirects; given up.")
@@ -285,7 +286,7 @@ class Doorkeeper(httpcore.AsyncNetworkBackend):
                 return await self._inner.connect_tcp(address, port, timeout)
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 continue
-        return await self._inner.connect_tcp(last, port, timeout)
+        return await self._inner.connect_tcp(last, port, timeout)  # layer connection-goes
 
     @override
     async def connect_unix_socket(
@@ -353,6 +354,7 @@ def _checked_headers(headers: dict[str, str] | None) -> dict[str, str]:
     if len(given) > HEADERS_MAX:
         raise ToolRefused(f"the request has more than {HEADERS_MAX} headers. Nothing was sent.")
     for key, value in given.items():
+        # layer no-header-bends-request
         if OURS.fullmatch(key) or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", key):
             raise ToolRefused(f"the header {key[:80]!r} may not be set. Nothing was sent.")
         if not re.fullmatch(r"[\t\x20-\x7e\x80-\xff]*", value):

@@ -257,7 +257,7 @@ class McpServer:
         digest = _digest(listed)
         rule = f"{listed.name} of the MCP server {self.name}, as defined now ({digest})."
         told = f"(A tool of {self.name}.) {listed.description or listed.name}"
-        declare = tool(
+        declare = tool(  # layer not-listed-approved
             effect=ours or "once",
             name=f"{self.name}.{listed.name}",
             label=f"{self.name}.{listed.name}",
@@ -277,7 +277,7 @@ class McpServer:
                 f"the MCP server {self.name} has no tool {called} any more. Nothing was called; "
                 "list the tools again."
             )
-        if _digest(listed[called]) != digest:
+        if _digest(listed[called]) != digest:  # layer tool-has-changed-not-called
             raise ToolRefused(
                 f"the MCP server {self.name} has changed its tool {called} since it was listed. "
                 "It was not called; list the tools again."

@@ -106,7 +106,7 @@ async def over_pipes(
     """To a program of this machine, under our supervisor."""
     supervisor = [sys.executable, "-I", "-S", "-X", "utf8", SUPERVISOR]
     ours = ["-", "-", str(os.getpid()), "", str(GRACE_S), "", ""]
-    program, *arguments = [*supervisor, *ours, *command]
+    program, *arguments = [*supervisor, *ours, *command]  # layer server-runs-under-supervisor
     server = StdioServerParameters(
         command=program, args=arguments, env=env, cwd=os.fspath(cwd) if cwd else None
     )

@@ -140,7 +140,7 @@ class _Clean(logging.Filter):
         if record.exc_info and record.exc_info[1] is not None:
             told = logging.Formatter().formatException(record.exc_info)
             if (clean := hide(told)) != told:
-                record.exc_info, record.exc_text = None, clean
+                record.exc_info, record.exc_text = None, clean  # layer log-records-cleaned
         for name, value in vars(record).items():
             if isinstance(value, str) and name not in {"msg", "exc_text"}:
                 setattr(record, name, hide(value))

@@ -147,7 +147,7 @@ def _path(source: str) -> str:
 
 async def _answer(reader: SqlReader, asked: bytes) -> dict[str, Any]:
     try:
-        ended = await run_process(
+        ended = await run_process(  # layer query-to-sqlite-ended-when-time
             [sys.executable, "-I", "-S", "-X", "utf8", CHILD],
             env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
             stdin=asked,
@@ -234,13 +234,14 @@ async def _rows(
     await transaction.start()
     # From the first query on the server lets nobody make the transaction writable again.
     superuser = await connection.fetchval("SELECT current_setting('is_superuser')")
-    if superuser == "on" and not reader.superuser:
+    if superuser == "on" and not reader.superuser:  # layer postgres-not-asked-by-model
         raise ToolRefused(
             "this connection is a superuser's, for whom a SELECT may write files and start "
             "programs. Nothing was asked. Use a role that may only read."
         )
     # Within a SELECT there is room for nothing else; the prepared form takes one statement only.
     inner = sql.strip().removesuffix(";")
+    # layer postgres-takes-select-of-model
     statement = await connection.prepare(f"SELECT * FROM (\n{inner}\n) AS asked")  # noqa: S608
     kept.columns = [attribute.name for attribute in statement.get_attributes()]
     async for row in statement.cursor(*params, prefetch=BATCH):

@@ -121,13 +121,14 @@ def _bind_hands(connection: sqlite3.Connection, memory_bytes_max: int) -> None:
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
+    # layer query-to-sqlite-sorts-in-bounded
     connection.execute("PRAGMA temp_store = MEMORY")  # a large sort writes no temporary files
     connection.execute("PRAGMA mmap_size = 0")
     connection.execute(f"PRAGMA hard_heap_limit = {memory_bytes_max:d}")
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_MAX)
     connection.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, DEPTH_MAX)
-    connection.set_authorizer(_allowed)
+    connection.set_authorizer(_allowed)  # layer sqlite-asked-by-authorizer
     connection.text_factory = lambda data: data.decode(errors="replace")
 
 

@@ -73,7 +73,7 @@ def _is_hidden(text: str, at: int) -> bool:
 
 @cache
 def _shows_nothing(char: str) -> bool:
-    return unicodedata.category(char) in HIDDEN or ord(char) in BLANK
+    return unicodedata.category(char) in HIDDEN or ord(char) in BLANK  # layer what-approved-hides
 
 
 def _is_of_emoji(char: str) -> bool:

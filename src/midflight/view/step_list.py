@@ -147,7 +147,7 @@ class Steps:
         self._touch(entry)
         entry.tokens += event.usage.tokens
         entry.usd += event.usage.usd or 0.0
-        if not self._stands(entry, event):
+        if not self._stands(entry, event):  # layer lost-worker-has-done-shown
             return
         entry.outcome, entry.error = event.outcome, event.error
         entry.ended_at, entry.result_at = record.at, record.position
@@ -198,7 +198,7 @@ class Steps:
 
     def _ask(self, event: e.QuestionOpened, record: Recorded, state: RunState) -> None:
         """Note a question for the step that asks it, or for the step whose attempt it is about."""
-        step = asking_step(event)
+        step = asking_step(event)  # layer step-would-repeat-effect-one-needs
         if step:
             step = self._of(step, _named(step), record, state).id
         elif event.about in self._by_attempt:

@@ -290,7 +290,7 @@ class Presence:
             self._awaited[who].discard(back)
             if not self._awaited[who]:
                 del self._awaited[who]
-        return not back.is_set() and who not in self._reading
+        return not back.is_set() and who not in self._reading  # layer comes-back-in-time-has
 
 
 class Leaving(Struct, frozen=True):

@@ -105,7 +105,7 @@ def in_our_words(payload: Any, stored: Any) -> Any:
         return payload
     if not payload["approved"]:
         return {"respond": reason} if reason.strip() else "reject"
-    if given.keys() - _BESIDE:
+    if given.keys() - _BESIDE:  # layer yes-with-condition-no-approval
         return payload  # perhaps a condition: nobody may take it for a plain yes
     return {"edit": _arguments(given["editedArgs"], stored)} if "editedArgs" in given else "approve"
 
@@ -214,7 +214,7 @@ def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, dict):
-        if set(value) == {MARK}:
+        if set(value) == {MARK}:  # layer arguments-of-call-secret-dots
             return DOTS
         return {hide(key): _cleaned(part) for key, part in value.items()}
     return [_cleaned(part) for part in value] if isinstance(value, list) else value

@@ -149,7 +149,7 @@ class Speech:
         if done:
             if said:
                 yield from self._replace(run, step, known)
-                yield from self._tell_rest(known, said)
+                yield from self._tell_rest(known, said)  # layer words-of-model-stay-under-id
                 self._last[run] = known
             else:
                 self._forget(run, step, "")

@@ -108,7 +108,7 @@ async def _misfit(answer: Answer, times: int) -> str:
         return "it was answered more than once in one request"
     if about is None or answer.entry.status != "resolved" or answer.refusal:
         return ""
-    if about.kind == APPROVAL and holds_dots(answer.payload):
+    if about.kind == APPROVAL and holds_dots(answer.payload):  # layer dots-not-approved-as-argument
         return DOTS_SENT
     try:
         await check_answer(answer.payload, about.schema)
@@ -182,7 +182,7 @@ async def give(control: Control, answers: Sequence[Answer], run: str, who: Actor
 
     Where one of them does not fit, none is given. A viewer is refused as a whole.
     """
-    if any(answer.misfit for answer in answers):
+    if any(answer.misfit for answer in answers):  # layer one-answer-does-not-fit-stops
         for answer in answers:
             await _record(control, answer, who, audit.REFUSED, "does_not_fit")
         return [_refused(answer, _cut(answer.misfit or NOT_ALONE)) for answer in answers]

@@ -89,7 +89,7 @@ def router(
         """Run an agent, answer its interrupts or watch what is under way, as AG-UI events."""
         visit = at_own_door("agui", request, caller)
         try:
-            _check_sender(request, origins)
+            _check_sender(request, origins)  # layer pages-of-other-sites-do
             agent = _named(name, known)
             given = read_input(await _body(request))
             with ExitStack() as slot:  # or a stream too many would be refused too late

@@ -287,7 +287,7 @@ def old_endings(
         case RunErrorEvent() if resumed:
             return RunFinishedEvent(thread_id=thread, run_id=run), ending
         case RunFinishedEvent(outcome=RunFinishedCancelledOutcome()):
-            return (ending.model_copy(update={"outcome": None}),)
+            return (ending.model_copy(update={"outcome": None}),)  # layer client-of-version-0
         case RunFinishedEvent(outcome=RunFinishedInterruptOutcome(interrupts=asked)):
             lasting = [one.model_copy(update={"expires_at": None}) for one in asked]
             outcome = RunFinishedInterruptOutcome(interrupts=lasting)

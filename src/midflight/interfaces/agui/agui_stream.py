@@ -12,13 +12,7 @@ from typing import Any, Final
 
 import anyio
 import msgspec
-from ag_ui.core import (
-    BaseEvent,
-    CustomEvent,
-    RunStartedEvent,
-    StateDeltaEvent,
-    StateSnapshotEvent,
-)
+from ag_ui.core import BaseEvent, CustomEvent, RunStartedEvent, StateDeltaEvent, StateSnapshotEvent
 
 from midflight.control import Control
 from midflight.errors import JournalNotFound
@@ -205,6 +199,7 @@ class Story:
             return [*self._change()] if self._changed else [None]
         self._heard_at = self._clock()
         events = [*await self._earlier(item, news), *self._hear(item, news)]
+        # layer state-told-while-text-streams
         return events + self._change() if self._changed and not self._until_due else events
 
     @property

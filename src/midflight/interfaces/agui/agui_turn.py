@@ -249,6 +249,7 @@ def objection(given: Input, known: Mapping[str, Known]) -> str:
                 f"Message {one.id} was changed. What was said in a thread stays as it was said, "
                 f"for runs have acted on it: say at its end what you want instead. {UNCHANGED}"
             )
+    # layer conversation-cut-not-added
     if new_in(given.messages, known) and (missing := _left_out(given, known)):
         return (
             f"What was sent has new words, but {_count(missing)} of yours in this thread left out. "

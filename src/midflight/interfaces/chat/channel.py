@@ -212,7 +212,7 @@ def split(text: str, limit: int) -> list[str]:
         then, reopening = _fenced(line, fence, opening)
         room = limit - len(then) - 1  # or there would be none left to close it
         if held and size + len(line) > room:
-            pieces.append("\n".join([*held, fence] if fence else held))
+            pieces.append("\n".join([*held, fence] if fence else held))  # layer code-block-cut
             held = [opening] if fence else []
             size = len(opening) + 1 if fence else 0
         held.append(line)
@@ -307,7 +307,7 @@ class People:
         role = max(ranks, key=RANKS.index) if ranks else self._others
         assert role is not None
         called = listed.name if listed and listed.name else f"{_name(name)}@{channel}:{_id(user)}"
-        return Actor(by=called, role=role, channel=door(channel, chat))
+        return Actor(by=called, role=role, channel=door(channel, chat))  # layer may-only-look
 
     def still(self, who: Actor) -> Actor | None:
         """Return a person of an earlier process with their role of now, never a higher one.
@@ -330,7 +330,7 @@ def _is(by: str, user: str, person: Person, channel: str) -> bool:
 
 def _name(given: str) -> str:
     """Return a chosen name without characters that a model could read as something else."""
-    return _ODD.sub("_", given)[:NAME_MAX] or "somebody"
+    return _ODD.sub("_", given)[:NAME_MAX] or "somebody"  # layer name-says-nothing-but-name
 
 
 def _id(given: str) -> str:

@@ -168,6 +168,7 @@ class Finder:
             raise InvalidRequest(NOTHING)
         before = ""
         for _ in range(RUNS_LOOKED_AT // 100):
+            # layer button-reaches-only-into-own
             rows = await self._control.runs(Query(thread=memory.thread, before=before))
             found = next((row.journal for row in rows if mark(row.journal) == run_mark), "")
             if found or not rows:

@@ -91,15 +91,13 @@ class Desk:
         fields: Mapping[str, str] | None = None,
         late: bool = False,
     ) -> Post:
-        """Carry out a press, once under its key, and return its answer.
-
-        If a form is refused, the answer quotes what was typed: Discord has closed the form.
-        """
+        """Carry out a press, once under its key. If a form is refused, the answer quotes it."""
         try:
             do = _PRESSES.get(action.verb)
             if do is None:
                 return Post(NOT_KNOWN)
             asks = action.verb in {"cancel", "redirect"} and action.choice != "sure"
+            # layer cancel-pressed-long-ago-asked
             if late and asks and not await self._is_done(memory, action, who, key):
                 return await self._asks_again(memory, action, dict(fields or {}), who)
             return await do(self, Press(memory, action, who, key, dict(fields or {})))
@@ -141,6 +139,7 @@ class Desk:
     async def _verb(self, press: Press) -> Post:
         run = await self.find.run(press.memory, press.action.run)
         offer = (await self.control.preview(run))[press.action.verb]
+        # layer cannot-stopped-asked-about
         if press.action.verb == "cancel" and offer.confirm and not press.action.choice:
             sure = Button("Cancel anyway", replace(press.action, choice="sure"), "bad")
             keep = Button("Keep going", Action("nothing"))
@@ -209,6 +208,7 @@ class Desk:
     async def _overrule(self, press: Press) -> Post:
         thread, message = press.memory.thread, press.action.at
         talk = await self.find.talk(thread)
+        # layer undo-of-what-nobody-has-read
         if press.action.choice == "undo" and talk is not None and message in talk.unread:
             await self.control.withdraw_message(thread, message, who=press.who, key=press.key)
             return Post("**Withdrawn**, nobody had read it.")

@@ -72,7 +72,7 @@ class Client(discord.Client):
         intents = discord.Intents.none()
         intents.guilds = intents.guild_messages = intents.dm_messages = True
         intents.message_content = True
-        super().__init__(
+        super().__init__(  # layer nobody-pinged-by-what-agent-says
             intents=intents,
             allowed_mentions=discord.AllowedMentions.none(),
             max_messages=None,
@@ -276,14 +276,14 @@ async def _look(client: Bot, memory: Memory) -> None:
     there = await _newest(client, int(chat), since - 1)
     for message in there:
         if str(message.id) in waiting:
-            await _compare(client, message)
+            await _compare(client, message)  # layer changed-while-we-away
         elif not board.has_heard(chat, str(message.id)):
             await _hear(client, memory, message)
     is_cut = len(there) == LOOKED_AT_MAX and since < there[0].id
     oldest = there[0].id if is_cut else since  # older messages may be there, and were not looked at
     for number in waiting - {str(message.id) for message in there}:
         if int(number) >= oldest:
-            await board.withdraw(chat, number)
+            await board.withdraw(chat, number)  # layer removed-while-we-away
     if is_cut:
         await board.say(chat, Post(TOO_MANY, f"away:{there[-1].id}"))
 
@@ -292,6 +292,7 @@ async def _newest(client: Bot, chat: int, after: int) -> list[discord.Message]:
     """Return the newest messages behind one, in the order in which they were written."""
     place = client.get_channel(chat) or await client.fetch_channel(chat)
     assert isinstance(place, discord.abc.Messageable)
+    # layer much-missed-newest-looked
     behind = place.history(limit=LOOKED_AT_MAX, after=discord.Object(after), oldest_first=False)
     return [message async for message in behind][::-1]
 
@@ -307,7 +308,7 @@ async def _compare(client: Bot, message: discord.Message) -> None:
 async def _hear(client: Bot, memory: Memory, message: discord.Message) -> None:
     if memory.mentions_only and client.user not in message.mentions:
         return
-    await _with_roles(message)
+    await _with_roles(message)  # layer missed-looked-up-with-roles
     is_old = message.id < max(map(int, memory.heard), default=0)
     if is_old and client.who(message.author, memory.chat) is None:
         return  # a stranger, and told so when it came

@@ -131,6 +131,7 @@ class Presses:
     ) -> None:
         key = f"i{interaction.id}"
         way = json.dumps([interaction.application_id, interaction.token])
+        # layer press-written-down-before-done
         await self._client.board.remember(chat, key, code, who, way=way, fields=fields)
         in_time, late = True, False
         try:
@@ -155,6 +156,7 @@ class Presses:
                 for text in before:
                     await hook.send(text, ephemeral=True, suppress_embeds=True)
                 await hook.send(last, ephemeral=True, suppress_embeds=True, **more)
+        # layer expired-way-to-answer-not-taken
         except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
             in_time = False  # after a quarter of an hour, for one, Discord takes none any more
             log.info("Answered in the chat: %s", error, extra={"chat": chat})

@@ -55,7 +55,7 @@ def straight(text: str) -> str:
 
     The words of a message are one text, so such a character would also turn our words behind it.
     """
-    return text.translate(TURNING)
+    return text.translate(TURNING)  # layer turns-direction-of-reading
 
 
 def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
@@ -221,6 +221,7 @@ class DiscordChannel:
                 raise
         names = ", ".join(file.filename for file in files)
         note = f"-# {why}, and not shown here: {names}"[:NOTE_MAX]
+        # layer what-cannot-attached
         if more.pop("view", None) is not None:  # nobody answers what they cannot read
             note = f"{note}. {ELSEWHERE}"
         shorter = f"{text[: TEXT_MAX - NOTE_MAX - len(ELSEWHERE) - 3]}\n{note}"
@@ -237,7 +238,7 @@ class DiscordChannel:
 
 def _kept_from(error: discord.HTTPException) -> str:
     """Return why files may have been refused; empty if the error is not about files."""
-    if error.status == TOO_LARGE:
+    if error.status == TOO_LARGE:  # layer files-too-much-do-not-hold
         return "Too much for Discord"
     return (
         "The bot may not attach files in this chat" if isinstance(error, discord.Forbidden) else ""

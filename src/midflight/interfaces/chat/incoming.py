@@ -139,7 +139,7 @@ class Inbox:
         """Return the thread for a new chat; another one if a different agent answers there."""
         talk = await self._find.talk(thread)
         others = talk is not None and talk.host is not None and talk.host.agent != self._agent.name
-        return f"{thread}-{self._agent.name}" if others else thread
+        return f"{thread}-{self._agent.name}" if others else thread  # layer another-agent-chat-has
 
     async def correct(self, memory: Memory, message: str, text: str, by: str = "") -> str:
         """Change a message that was changed in the chat, if it was not read; return what to say."""
@@ -194,7 +194,7 @@ class Inbox:
             return {}
         here = door(self._channel, memory.chat)
         known = {**talk.read, **talk.unread}
-        return {
+        return {  # layer chat-ids-own
             message_id(key): position
             for (_, _, key), (position, _) in talk.keys.items()
             if position in known and known[position].who.channel == here
@@ -226,7 +226,7 @@ def _empty(text: str) -> str:
 
 def _check_author(who: Actor, by: str) -> None:
     """Refuse a change of somebody else's message, where the chat itself does not prevent it."""
-    if by and by != who.by:
+    if by and by != who.by:  # layer nobody-changes-words-of-others
         raise InvalidRequest(
             f"that message is by {shown(who.by)}, and only its author can change or withdraw it. "
             "Nothing was changed."

@@ -210,7 +210,7 @@ class Relay:
         if book is None or not book.state.head:
             return
         post = await self._status(book)
-        if self._told.items and self._shows_an_end(book):
+        if self._told.items and self._shows_an_end(book):  # layer end-shown-after-last-words
             return  # lines have come since we told the others: they go first
         if run != self.memory.status_run:
             await self._leave_status()
@@ -301,14 +301,14 @@ def _leave(memory: Memory) -> None:
 
 def _posting(upto: dict[str, int]) -> Callable[[Memory], None]:
     def change(memory: Memory) -> None:
-        memory.posting = upto
+        memory.posting = upto  # layer what-posted-remembered
 
     return change
 
 
 def _posted(upto: dict[str, int]) -> Callable[[Memory], None]:
     def change(memory: Memory) -> None:
-        memory.cursors.update(upto)
+        memory.cursors.update(upto)  # layer how-far-chat-told-remembered
         memory.posting = {}
 
     return change

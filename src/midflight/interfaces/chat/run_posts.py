@@ -189,7 +189,7 @@ def in_block(found: Sequence[tuple[str, str]]) -> tuple[str, str]:
     facts = "\n".join(line.replace("\n", "\n  ") for line in lines)
     if not facts:
         return "", ""
-    if "``" in facts or facts.endswith("`") or len(facts) > BLOCK_MAX:
+    if "``" in facts or facts.endswith("`") or len(facts) > BLOCK_MAX:  # layer arguments-would-end
         return "", facts
     return f"{FENCE}\n{facts}\n{FENCE}", ""
 

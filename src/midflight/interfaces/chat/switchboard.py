@@ -232,7 +232,7 @@ class Switchboard:
     async def hear(self, chat: str, heard: Heard, who: Actor) -> None:
         """Take a text, in the order of the chat. The same one again is not taken twice."""
         memory = await self.open(chat)
-        if self.has_heard(chat, heard.id):
+        if self.has_heard(chat, heard.id):  # layer delivered-twice-heard-once
             return
         place = (chat, heard.id)
         self._taken[place] = None

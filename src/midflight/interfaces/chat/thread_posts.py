@@ -135,7 +135,7 @@ class Follower:
         scene = Scene(
             line,
             f"{record.journal}/{record.position}",
-            here=about is not None and about.here,
+            here=about is not None and about.here,  # layer nobody-hears-own-words-again
             via=who.channel.partition(":")[0] if who is not None else "",
             text=todo.text if todo is not None else about.text if about is not None else "",
             parked=todo is not None and todo.kind == "parked",

@@ -67,13 +67,13 @@ class Signer:
         given = headers.get("webhook-signature", "").split(" ")[:8]
         right = self._signature(delivery, stamp, body)
         genuine = [hmac.compare_digest(each.encode(), right.encode()) for each in given]
-        if not any(genuine):
+        if not any(genuine):  # layer has-not-signed-not-heard
             raise NotGenuine(
                 "the signature of the delivery is wrong: check that both sides use the same "
                 "secret. Nothing was changed."
             )
         now = self._clock()
-        if abs(now - int(stamp)) > TOLERANCE_S:
+        if abs(now - int(stamp)) > TOLERANCE_S:  # layer old-not-taken
             raise NotGenuine(
                 f"the timestamp of the delivery and the clock of this server are "
                 f"{abs(int(now - int(stamp)))} s apart: check the clocks, or send it anew. Nothing "
@@ -89,7 +89,7 @@ class Signer:
 
     def _once(self, signature: str, now: float) -> None:
         """Refuse a signature that was seen before: a sender that tries again signs again."""
-        if signature in self._seen:
+        if signature in self._seen:  # layer copy-not-taken
             raise NotGenuine("this delivery was received before. Nothing was changed.")
         while self._seen and now - next(iter(self._seen.values())) > 2 * TOLERANCE_S:
             del self._seen[next(iter(self._seen))]  # the oldest came first
@@ -184,7 +184,7 @@ class Webhook:
         headers = [("Content-Type", "application/json"), *signed.items()]
         try:
             with anyio.fail_after(TIMEOUT_S):
-                async with httpcore.AsyncConnectionPool(
+                async with httpcore.AsyncConnectionPool(  # layer private-addresses-not-told
                     network_backend=Doorkeeper(self._allow)
                 ) as pool:
                     response = await pool.request("POST", self._url, headers=headers, content=body)

@@ -105,7 +105,7 @@ def print(
     *words: object, end: str = "\n", file: IO[str] | None = None, flush: bool = False
 ) -> None:
     """Print as the built-in does, but make visible what would steer the terminal."""
-    shown = (visible(str(word)) for word in words)
+    shown = (visible(str(word)) for word in words)  # layer command-prints-steers-nothing
     with _beside() if file is sys.stderr else answering():
         builtins.print(*shown, end=end, file=file, flush=flush)
 
@@ -278,7 +278,7 @@ class LogLines(logging.Formatter):
         if record.exc_info or record.exc_text:
             told = record.exc_text or self.formatException(record.exc_info)  # type: ignore[arg-type]
             line["exception"] = hide(told)
-        return escaped(msgspec.json.encode(line, enc_hook=str).decode())
+        return escaped(msgspec.json.encode(line, enc_hook=str).decode())  # layer what-logged-steers
 
 
 class LogWords(logging.Formatter):

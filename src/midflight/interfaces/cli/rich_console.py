@@ -46,6 +46,7 @@ class Screen(Console):
     def __init__(self, answering: Callable[[], AbstractContextManager[None]]) -> None:
         terminal = sys.stdout.isatty()
         self._answering = answering  # tells trouble with the answer from trouble with the work
+        # layer no-text-of-others-markup
         super().__init__(highlight=False, soft_wrap=not terminal, markup=False, emoji=False)
         if not self.is_terminal:
             self.width = 1000  # the program that reads it may cut lines
@@ -73,7 +74,7 @@ class Screen(Console):
     ) -> Iterable[Segment]:
         """See Rich."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else _shown(segment)
+            yield segment if segment.control else _shown(segment)  # layer printed-in-colour
 
 
 def _shown(segment: Segment) -> Any:

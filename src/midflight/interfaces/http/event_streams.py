@@ -127,7 +127,7 @@ class Streamed(Response):
         with anyio.move_on_after(self._streams.pace.stall_s) as bound:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         if bound.cancelled_caught:
-            raise Stalled
+            raise Stalled  # layer reader-takes-nothing-dropped
 
     async def _until_gone(self, receive: Receive, scope: anyio.CancelScope) -> None:
         """End the stream when its reader has left."""
@@ -207,7 +207,7 @@ class EventStream(Streamed):
                 item = await anext(items)
             if item is None:
                 items = aiter(news)  # what was not yielded yet is still there
-                await self._put(send, ALIVE)
+                await self._put(send, ALIVE)  # layer silent-stream-says-lives
             else:
                 await self._put(send, self._event(item))
 
@@ -280,6 +280,7 @@ class ViewStream(EventStream):
         super().__init__(control, streams, who, heads)
         self._lives, self._index, self._with_index = lives, index, with_index
         self._news = anyio.Event()
+        # layer comes-late-told-how-stands
         self._news.set()  # a sheet may be there already
         self._failure: MidflightError | None = None
         self._seen = 0

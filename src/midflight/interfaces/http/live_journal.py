@@ -138,7 +138,7 @@ class Live:
         """Return the patch from an earlier version, made once for all readers of that version."""
         found = self._patches.get(version)
         if found is None:
-            changes = patch(sheet, self.sheet)
+            changes = patch(sheet, self.sheet)  # layer patch-leads-on-from-what-this
             news = PatchNews(self.journal, self._at, self.head, changes)
             found = msgspec.json.encode(news) if changes else b""
             if self._patches_bytes + len(found) <= PATCHES_BYTES_MAX:
@@ -156,7 +156,7 @@ class Live:
 
     async def attend(self) -> None:
         """Do the work, or stand by for when who does it leaves."""
-        async with self._turn:
+        async with self._turn:  # layer when-does-work-leaves-next
             head = self._book.state.head
             async with self._control.watch_live({self.journal: head}) as news:
                 while True:
@@ -169,6 +169,7 @@ class Live:
         The watcher that did the work before us may have left between taking news and telling it.
         """
         while True:
+            # layer left-had-taken
             await self._next(news, 0.0 if self._untold and self._caught_up else self._patience)
             await self._look_at_driver()
             left = self._due - anyio.current_time()
@@ -221,6 +222,7 @@ class Live:
     async def _publish(self) -> None:
         began = anyio.current_time()
         if self._stale:
+            # layer sheet-stale-until-another
             self.sheet, self._at = await self._made(), await self._control.store.now()
             self._stale = False  # not before: we may be ended while it is made
             self.version += 1
@@ -228,7 +230,7 @@ class Live:
             self._patches.clear()
             self._patches_bytes = 0
         took = anyio.current_time() - began
-        self._due = anyio.current_time() + max(PACE_S, SHARE * took)
+        self._due = anyio.current_time() + max(PACE_S, SHARE * took)  # layer many-records-make-few
         self._untold = False
         self.watchers.stir()
 

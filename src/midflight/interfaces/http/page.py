@@ -66,7 +66,7 @@ async def app(request: Request) -> Response:
 @router.api_route("/assets/{name}", methods=LOOKING)
 async def asset(request: Request, name: str) -> Response:
     """A script, a style, a font."""
-    found = _files(WEB).get(f"assets/{name}")
+    found = _files(WEB).get(f"assets/{name}")  # layer only-files-of-page-given
     if found is None:
         raise Problem(404, "not_found", "the page has no such file. Load the page again.")
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"

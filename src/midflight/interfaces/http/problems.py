@@ -112,7 +112,7 @@ async def _told(control: Control, request: Request, error: Exception) -> Respons
     journal = request.path_params.get("run") or request.path_params.get("thread")
     if status == 409 and journal is not None:
         with suppress(errors.StoreError):  # the refusal is true also where nothing can be read
-            body["state"] = _state(await control.store.load(journal))
+            body["state"] = _state(await control.store.load(journal))  # layer refusal-says-how-run
     elif name == "refused":
         status, body["error"] = 422, "invalid"
     return as_json(body, status, {"retry-after": "1"} if status == 503 else None)

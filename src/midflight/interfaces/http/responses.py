@@ -58,7 +58,7 @@ async def records_of(store: Store, journal: str, after: int, limit: int) -> dict
         read = await store.read(journal, after=position, limit=wanted)
         for record in read:
             encoded = Raw(msgspec.json.encode(record))
-            if found and size + len(encoded) > PAGE_BYTES_MAX:
+            if found and size + len(encoded) > PAGE_BYTES_MAX:  # layer page-of-records-has-bounded
                 return {"records": found, "next": position}
             found.append(encoded)
             size, position = size + len(encoded), record.position

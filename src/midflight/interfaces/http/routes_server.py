@@ -168,6 +168,7 @@ async def events(
             422, "invalid", "the query names nothing to watch: add `watch=r-…` or `index=true`."
         )
     known = _positions(last_event_id.encode("latin-1") or after.encode())
+    # layer comes-back-goes-on-where-they
     cursors = {journal: known.get(journal, 0) for journal in dict.fromkeys(watch)}
     heads: dict[str, int] = {}
     for journal, position in cursors.items():

@@ -116,7 +116,7 @@ class Layer(Vertical):
             if taken:
                 self._drafts.pop(place, None)
             if self._done is done:
-                self._after(taken)
+                self._after(taken)  # layer line-refused-stays-open
 
     def _after(self, taken: bool) -> None:
         if taken:

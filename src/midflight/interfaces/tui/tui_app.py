@@ -127,7 +127,7 @@ class MidflightApp(RunScreen):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Add the filter that keeps text of others from steering the terminal."""
-        return [*super().get_line_filters(), Harmless()]
+        return [*super().get_line_filters(), Harmless()]  # layer app-draws-steers-nothing
 
     async def on_mount(self) -> None:
         """See Textual."""

@@ -210,7 +210,7 @@ class Moment(Struct, frozen=True):
     def awaited(self) -> bool:
         """True if the words are for us, or nobody can be asked whether they are."""
         answers = self.last is not None and self.last.about is not None
-        return answers or self.aimed or not self.whole
+        return answers or self.aimed or not self.whole  # layer remark-in-line-stands-still
 
 
 class Done(Struct, frozen=True):

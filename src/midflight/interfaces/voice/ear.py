@@ -110,10 +110,10 @@ class Ear:
 
     def _stuck(self, took: str) -> str:
         """Once may be the machine's doing, of which the ear knows nothing; not twice."""
-        if self._was_stuck:
+        if self._was_stuck:  # layer ear-makes-everybody-wait-again
             return f"{took}, and not for the first time"
         self._was_stuck = self._stale = True
-        self._rest_ms = REST_MS
+        self._rest_ms = REST_MS  # layer machine-stops-once-does-not-cost
         return f"{took}; for {REST_MS // 1000} s I go by loudness"
 
     def keep(self) -> bool:

@@ -165,7 +165,7 @@ TURNS_AWAY: Final = re.compile(r"\W*(?:oh |well )?(?:no|nope|nah)\s*[,.;:!-]+\s*
 
 def may_only_remark(text: str) -> bool:
     """Return whether words said over us want nothing, as far as can be told from them."""
-    return _is_few(text) and (is_remark(text) or not wants(text))
+    return _is_few(text) and (is_remark(text) or not wants(text))  # layer order-no-remark
 
 
 def is_remark(text: str) -> bool:
@@ -174,6 +174,7 @@ def is_remark(text: str) -> bool:
         return False
     said = plain(text)
     none = NOTHING_OF_IT.fullmatch(said)
+    # layer order-behind-turn-of-phrase
     return bool(REMARKED.fullmatch(said) or (none and not _has_marks(none["rest"].strip())))
 
 
@@ -234,15 +235,16 @@ def judge(
     they were not. Words that are ``awaited`` are never a remark: they are an answer, are said with
     the key down, or there is nobody left to ask.
     """
-    over_us = held and not (asked or awaited)
+    over_us = held and not (asked or awaited)  # layer words-of-cannot-asked-need
     verdict = _judge(
         heard, spoke_ms, whole=whole, held=held, noisy=noisy, asked=asked, over_us=over_us
     )
     if verdict is not Verdict.WORDS:
         return verdict
-    if remarked and held and not awaited and was_not_meant(heard.text):
+    if remarked and held and not awaited and was_not_meant(heard.text):  # layer remark-not-meant
         return Verdict.BACKCHANNEL
-    if over_us and _seems_a_remark(heard.text):
+    if over_us and _seems_a_remark(heard.text):  # layer remark-over-us-no-message
+        # layer beginning-of-remark-ends-no-turn
         return Verdict.REMARK if whole else Verdict.UNCLEAR  # its end may tell
     return verdict
 
@@ -274,6 +276,7 @@ def _judge(
     if heard.confidence is None:
         known = _judge_by_words(heard.text, words, spoke_ms, short=short, whole=whole, held=held)
         doubtful = _approves_for_all_we_know(heard.text, words) and not asked
+        # layer okay-of-nobody-knows-how-sure
         return Verdict.UNCLEAR if known is Verdict.WORDS and doubtful else known
     act = meaning(heard.text).act
     if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
@@ -309,11 +312,12 @@ def _judge_assent(
     if not held:  # an answer: it may approve, or cancel
         return Verdict.WORDS if confidence >= SURE_SHORT else Verdict.UNCLEAR
     rhymes = set(words) <= RHYMES and confidence < PLAIN
+    # layer one-unsure-assent-not-passed-over
     assents = plain(heard.text.replace("-", "")).split()  # "mm-hmm" is one
     single = sum(word in ASSENTING for word in assents) < 2  # no order is misheard as two of them
     doubtful = single and _worst(heard) < EACH
     needed = _near(heard) if rhymes or doubtful else AGAINST
-    weighed = short or doubtful
+    weighed = short or doubtful  # layer long-assent-hardly-heard-may-have
     return Verdict.UNCLEAR if weighed and heard.lean < needed else Verdict.BACKCHANNEL
 
 
@@ -321,6 +325,7 @@ def _sure(heard: Heard, spoke_ms: int, *, short: bool, noisy: bool, over_us: boo
     """Return the confidence that words for the run need."""
     needed = SURE_SHORT if short else SURE_IN_NOISE if noisy else SURE
     if over_us:
+        # layer misheard-remarks-over-us-asked
         needed = max(needed, SURE_SHORT if _worst(heard) < SPOKEN else SURE_OVER_US)
     return max(needed, SURE_OF_THREE) if spoke_ms <= SHORT_MS else needed  # many in a moment: none
 
@@ -330,8 +335,8 @@ def _may_be_a_control(heard: Heard, words: list[str], *, held: bool) -> bool:
 
     A single word that nobody knows is seldom said over us, but it is often an answer.
     """
-    alone = held and len(words) == 1 and _worst(heard) < EACH
-    return alone or heard.control > LIKELY
+    alone = held and len(words) == 1 and _worst(heard) < EACH  # layer wait-heard-little-wrong
+    return alone or heard.control > LIKELY  # layer words-nearly-as-likely-order
 
 
 def _may_be_an_assent(heard: Heard, act: Act, spoke_ms: int) -> bool:
@@ -345,6 +350,7 @@ def _may_be_an_assent(heard: Heard, act: Act, spoke_ms: int) -> bool:
     few = len(plain(heard.text).split()) <= SHORT_WORDS
     if spoke_ms > (SLOW_MS if few else SHORT_MS):
         return False
+    # layer hardly-heard-over-us-does
     return _worst(heard) < HARDLY or (act is Act.SAY and says_nothing(heard.text))
 
 

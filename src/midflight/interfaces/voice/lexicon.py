@@ -338,7 +338,7 @@ def _otherwise(text: str) -> Meaning | None:
 
 def _asks_for_nothing(before: str, rest: str) -> bool:
     """Return whether the words change nothing: "no, that's fine". After a "wait" they might."""
-    if HOLDS.search(before):
+    if HOLDS.search(before):  # layer has-said-wait-or-stop
         return False
     excuse = EXCUSED.search(before) and EXCUSE.fullmatch(plain(rest))
     return agrees(rest) or ALL.fullmatch(plain(rest)) is not None or bool(excuse)

@@ -131,14 +131,14 @@ class Line:
         """
         for frame in self._ear.frames(pcm):
             spoke = self.taking.spoke_ms
-            if fed and self.taking.floor in {Floor.HELD, Floor.HEARING}:
+            if fed and self.taking.floor in {Floor.HELD, Floor.HEARING}:  # layer what-said
                 self._moment = replace(self._moment, whole=False)
             await self.happen(t.FrameHeard(self._ear.hear(frame)))
             self._account.note_frame(speech=self.taking.spoke_ms > spoke)
             if self._ear.trouble != self._told_of_ear:
                 self._told_of_ear = self._ear.trouble
                 self._show(Trouble(HEARS_LESS.format(self._ear.trouble)))
-            if self.taking.floor is Floor.SPEAKING and not fed:
+            if self.taking.floor is Floor.SPEAKING and not fed:  # layer question-suspended-page-has
                 await self.mouth.watch()
             await self.tick()
 
@@ -152,6 +152,7 @@ class Line:
         for said in self._noting.due():
             await self._obeying.start(partial(self._noting.whole, said))
         floor = self.taking.floor
+        # layer answer-begins-with-question-last
         ended = floor is Floor.SPEAKING or (floor is Floor.HELD and not self.mouth.agenda.aside)
         if ended and not self.mouth.is_busy:
             await self.happen(t.SpeechEnded())

@@ -146,7 +146,7 @@ class Call:
                     tasks.start_soon(self._let_time_pass)
                     await self._read()
                     self._there.cancel()
-            self._sink.gone()
+            self._sink.gone()  # layer last-words-of-hangs-up-do
             self._in.close()  # what came is heard to its end, if that is soon
             hearing.cancel_scope.deadline = anyio.current_time() + LAST_HEARD_S
 
@@ -235,7 +235,7 @@ class Call:
         self._came_at = anyio.current_time()
         while True:
             await anyio.sleep(STILL_FRAMES * FRAME / RATE)
-            if anyio.current_time() - self._came_at >= STILL_S:
+            if anyio.current_time() - self._came_at >= STILL_S:  # layer line-time-goes
                 for _ in range(STILL_FRAMES):
                     self._put(Sound(b"", self._push, fed=True))
 

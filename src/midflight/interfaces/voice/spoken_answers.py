@@ -151,13 +151,14 @@ class Answers:
     async def find(self, meant: Meaning, moment: Moment) -> Done | Fitting | None:
         """The question that is answered so; what to ask where that is in doubt; None if none is."""
         if meant.act is Act.REDIRECT:
-            return await self._instead(meant, moment)
+            return await self._instead(meant, moment)  # layer front-not-redirected-to-what-other
         fitting = await self._fitting(meant, moment)
         if not fitting:
             return None
         one = fitting[0]
-        if agrees(one) and not is_read_out(one.asked):
+        if agrees(one) and not is_read_out(one.asked):  # layer yes-to-what-cannot-read-out
             return Done(Act.SAY, ON_A_SCREEN, one.question)
+        # layer yes-comes-after-values
         unheard = HEAR_ALL if agrees(one) and not self._values_heard(one, moment) else ""
         doubt = self._doubt(meant, moment, fitting) or unheard
         return await self._ask(doubt, one, moment) if doubt else one
@@ -173,6 +174,7 @@ class Answers:
         found: list[Fitting] = []
         runs: dict[str, RunState | None] = {}
         for question in self._heard(moment):
+            # layer words-to-front-not-for-has
             if question.journal == moment.front or self._is_about(question, meant, moment):
                 if question.journal not in runs:
                     runs[question.journal] = await self._run(question.journal)
@@ -207,6 +209,7 @@ class Answers:
         self, question: Question, run: RunState | None, meant: Meaning
     ) -> Fitting | None:
         """The question, if it is open and nobody has its run; with what the words would answer."""
+        # layer person-has-taken-over-theirs
         if run is None or question.place not in run.questions or Cause.HUMAN in run.holds:
             return None
         asked = await question_at(self._control.store, run.journal, question.place)
@@ -218,10 +221,11 @@ class Answers:
         """Return the words to say before asking again, where the answer's meaning is not plain."""
         first, new = fitting[0], self._new(moment)
         several = sum(one.question in new for one in fitting)
-        if several > 1:
+        if several > 1:  # layer several-questions-none-answered
             return f"{several} questions are open. The last one first: "
         if first.question != self._heard(moment)[0]:  # what they have heard last is settled
             return STILL_OPEN
+        # layer yes-to-what-front-has-said
         if first.question.journal != moment.front and not is_last(first.question, moment):
             return STILL_OPEN  # the front has said something since, which may have asked them, too
         verb = doing(meant.said) if meant.act in ANSWERS else ""

@@ -52,7 +52,7 @@ class Acts:
             if meant.act in HOLDING:  # our tongue, even if nothing else can be held
                 await self._mouth.keep()
             try:
-                if not moment.whole:
+                if not moment.whole:  # layer half-utterance-approves-cancels
                     return await self._do_what_is_safe(meant)
                 return await self._do(meant, moment)
             except MidflightError as error:
@@ -66,7 +66,7 @@ class Acts:
         if meant.act not in WORDS:
             self._cancelling = ("", 0)
         match meant.act:
-            case _ if asked and cancels(meant.said):
+            case _ if asked and cancels(meant.said):  # layer polite-word-after-stop-does
                 return await self._cancel(asked)
             case Act.PAUSE:
                 return await self._pause(run)

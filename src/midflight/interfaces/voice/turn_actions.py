@@ -148,7 +148,7 @@ class Obeying:
                 noisy=is_noisy(pcm),
                 asked=now.asked,
                 remarked=now.remarked,
-                awaited=self.leaving or moment.awaited,
+                awaited=self.leaving or moment.awaited,  # layer remark-of-hangs-up-meanwhile
             )
             self._deaf = 0
         except SpeechFailed as error:

@@ -226,7 +226,7 @@ def _look_at(now: Taking) -> Step:
 
 
 def _cut(now: Taking) -> Step:
-    cut = replace(now, floor=Floor.HEARING, held=False, cut=True)
+    cut = replace(now, floor=Floor.HEARING, held=False, cut=True)  # layer remark-said-again-over
     return cut, (Order.CUT,)
 
 

@@ -215,7 +215,7 @@ class PageSink:
     def note(self, played: int) -> None:
         """So much was played: never less than before, whatever a page says."""
         self._told = max(self._told, played)
-        if not self._given_up:
+        if not self._given_up:  # layer late-page-had-played
             self.played = max(self.played, self._told - self._beyond)
 
     def silenced(self, played: int, number: int = 0) -> None:

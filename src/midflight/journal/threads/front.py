@@ -40,7 +40,7 @@ def is_free(talk: t.ThreadState, find: Find, ended: str = "") -> bool:
     if not talk.front or talk.front == ended:
         return True
     run = find(talk.front)
-    return run is None or not run.alive or Cause.PARKED in run.holds
+    return run is None or not run.alive or Cause.PARKED in run.holds  # layer front-taken-only
 
 
 def open_messages(talk: t.ThreadState) -> list[t.Message]:
@@ -68,6 +68,7 @@ def readable(talk: t.ThreadState, run: str, *, converses: bool) -> tuple[int, ..
     reports = [position for position, to in talk.reports.items() if to == run]
     if converses:
         chosen = (m for m in talk.unread.values() if m.choice == "incorporate")
+        # layer messages-for-parked-run-wait
         return tuple(sorted([*reports, *(m.position for m in chosen if m.run == run)]))
     elsewhere = talk.host is not None and talk.front not in {"", run}
     takes = {run} if elsewhere else {"", run}
@@ -195,7 +196,7 @@ def _next_todo(moves: Moves, talk: t.ThreadState, find: Find, *, new: str, ended
     for todo in talk.next_todos:
         if todo.run == ended and ended:
             continue
-        if todo.kind == "parked" and is_parked(todo, find):
+        if todo.kind == "parked" and is_parked(todo, find):  # layer run-gone-not-brought-back
             bring_back(moves, talk, todo, "what it was parked for is over")
             return
         why = "its run has ended"
@@ -218,7 +219,7 @@ def after_end(
     for todo in talk.todos.values():
         if todo.run == ended and todo.kind == "parked":
             moves.add(talk.journal, t.TodoDropped(todo=todo.position, why="its run has ended"))
-    left = [m for m in talk.unread.values() if m.run == ended]
+    left = [m for m in talk.unread.values() if m.run == ended]  # layer ended-run-has-not-read
     for message in left:
         moves.add(talk.journal, t.MessageTriaged(message=message.position, choice=""))
     begun = go_on(moves, talk, find, new=new, ended=ended) if not stopped else []
@@ -233,7 +234,7 @@ def _own_up(
     """People were told that a run takes these into account, and it has ended without."""
     for message in messages:
         run = find(message.run) if message.choice == "incorporate" and message.run else None
-        if run is not None:
+        if run is not None:  # layer message-to-taken-into-account
             text = f"{_called(run)} ended before it read {short(message.text)!r}. {now}"
             moves.add(talk.journal, _told(run, text, [message]))
 
@@ -262,6 +263,7 @@ def _called(run: RunState) -> str:
 
 def left_messages(talk: t.ThreadState, find: Find, ended: str = "") -> list[t.Message]:
     """Return the unread messages of people who may steer that no living run is to read."""
+    # layer viewer-message-begins-nothing
     return [m for m in talk.unread.values() if m.who.role.steers and _is_left(m, find, ended)]
 
 

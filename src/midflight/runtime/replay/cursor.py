@@ -46,7 +46,7 @@ class Cursor(History):
         entry.told = 0
         self.brief, self.profile, self.now = entry.brief, entry.profile, entry.at
         on_record = {step: record.position for step, record in self.records.items()}
-        on_record |= self._doubts | self._asked_by_the_function()
+        on_record |= self._doubts | self._asked_by_the_function()  # layer question-on-record-has
         expected = {
             step
             for step, position in on_record.items()
@@ -298,6 +298,7 @@ def _is_another_call(history: Cursor, identity: str, stored: Raw) -> bool:
     about = [asked for asked in history.asked.values() if about_step(asked) == identity]
     given = [begun.event.input for begun in history.attempts_of(identity)]
     given += [shown for asked in about if (shown := arguments_shown(asked)) is not None]
+    # layer earlier-releases-have-done
     return bool(given) and not any(bytes(each) == bytes(stored) for each in given)
 
 

@@ -162,7 +162,7 @@ class History:
                 else:
                     self.taken_over[msgspec.structs.replace(event.earlier, label="")] = event.step
                 self.texts.pop(event.step, None)
-            case e.AttemptStarted(tool=transition_table.TRIAGE):
+            case e.AttemptStarted(tool=transition_table.TRIAGE):  # layer replay-knows-nothing
                 pass  # beside the function, which never learns of it
             case e.AttemptStarted():
                 self._begun[position] = Begun(position, found.at, event)
@@ -179,6 +179,7 @@ class History:
             case e.Spoke():
                 self.records[event.step] = Record(position, found.at, "")
             case e.TimerSet():
+                # layer takeover-gives-no-more-tries
                 self.timers[event.name] = self.timers.get(event.name, 0) + 1
                 self.set_at[event.name] = Moment(found.at, steady(), position)
             case e.MessagesTaken():
@@ -316,6 +317,7 @@ class History:
         if begun is None:
             return
         name, step, done = begun.event.name, begun.event.step, event.outcome is Outcome.DONE
+        # layer after-crash-function-sees-time
         at = (isinstance(event, e.AttemptSettled) and event.told) or found.at
         record = Record(found.position, at, name, event.result, event.blob, event.error, event.left)
         if done:
@@ -339,6 +341,7 @@ class History:
                 text = self.texts.get(step, "")
                 self.cuts[begun.position] = Cut(event.error, found.at - begun.at, text)
         else:
+            # layer lost-worker-tells-late
             self.unclaimed.discard(step)  # told late: there is nothing any more to be asked for
 
     def inherit(self, run: str) -> None:

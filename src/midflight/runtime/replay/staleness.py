@@ -281,7 +281,7 @@ class Guards:
 
         A loop that was busy gets round to the function only after its timers.
         """
-        for _ in range(NAMED_PARTS):
+        for _ in range(NAMED_PARTS):  # layer worker-busy-gives-function-time
             with anyio.move_on_after(NAMED_S / NAMED_PARTS):
                 await self._host.journal.until(lambda: guards.keys() <= self._live.keys())
                 return

@@ -77,6 +77,7 @@ def _is_still_plain(step: Step) -> bool:
     """Return whether nobody stops, counts or watches it, or has told of it: see ``perform``."""
     host = step.host
     awaited = not step.unwanted and step.course == host.signals.number
+    # layer begins-only-while-nobody-stops
     return host.journal.calm and awaited and host.lease.held and not step.told
 
 
@@ -165,6 +166,7 @@ async def _try_read(step: Step) -> Ending | None:
     if (step.tool.approval or step.tool.relies_on) and not await permitted(step):
         return None
     await end_wait(step)
+    # layer known-on-record-before-read
     await step.host.journal.flush()  # nothing begins before all that is known is on record
     return await step.run_tool() if step.starts() else None
 
@@ -192,7 +194,7 @@ async def _effect(step: Step, left: Ending | None) -> Raw:
         again = partial(back_off, step) if failed and clear and not over else None
         if outcome is Outcome.DONE:
             return await _be_done(step, result, error)
-        at_work = not isinstance(ending, Returned) and ending.at_work
+        at_work = not isinstance(ending, Returned) and ending.at_work  # layer thread-left-behind
         await _settle(step, step.attempt, outcome, result, error, again, at_work=at_work)
         if over:
             return await record(step, NULL, error, cause=cause)
@@ -207,6 +209,7 @@ def _has_a_past(step: Step) -> bool:
 async def _is_settled_already(step: Step, failed: str, cause: BaseException | None) -> bool:
     """Wait out a back-off, and find out about an attempt in doubt. True: it is on record now."""
     await wait_out(step)
+    # layer told-what-came-of-step
     if step.told:  # by a worker that was taken for lost, since we looked for its record
         return True
     unknown = step_recovery.attempt_in_doubt(step)
@@ -214,6 +217,7 @@ async def _is_settled_already(step: Step, failed: str, cause: BaseException | No
         return False
     if not await step_recovery.resolve(step, unknown, failed, cause):
         return True
+    # layer check-allows-to-tried-again
     await wait_out(step)  # a check that proves it not done has set the next try's timer
     return False
 
@@ -261,6 +265,7 @@ async def _begin(step: Step) -> int:
 
 def _may_still_begin(step: Step) -> bool:
     """Return whether nobody has stopped a step, or told of it, since its start is on record."""
+    # layer stop-before-first-line-prevents
     return _is_still_plain(step) or (not step.told and step.host.gate.may_start(step.course))
 
 
@@ -273,7 +278,7 @@ def _needs_permission(step: Step) -> bool:
 
 
 def _start_events(step: Step, state: RunState) -> list[Event]:
-    if step.told or not step.host.gate.may_start(step.course):
+    if step.told or not step.host.gate.may_start(step.course):  # layer start-decided-on-what-read
         return []
     return [*step.host.journal.wait_over(state), _started(step)]
 

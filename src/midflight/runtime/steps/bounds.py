@@ -58,7 +58,7 @@ def _where_anyio_knows_the_loop() -> contextvars.Context:
         from sniffio import current_async_library_cvar
     except ImportError:
         return context
-    context.run(current_async_library_cvar.set, "asyncio")
+    context.run(current_async_library_cvar.set, "asyncio")  # layer anyio-knows-loop-also
     return context
 
 
@@ -210,7 +210,7 @@ def in_time(
                     raise
                 error = raised
             else:
-                if steady() >= until and is_late():
+                if steady() >= until and is_late():  # layer effect-does-not-go
                     error = CancelledError()
     finally:
         error = None  # or its traceback would keep us, and we it

@@ -117,7 +117,7 @@ async def approved(step: Step) -> None:
     within, rule = asked.within, asked.rule
     message = f"May this be done: {step.label}?" + (f" {rule}" if rule else "")
     name = _name(step, about, message)
-    answer = await step.ask(
+    answer = await step.ask(  # layer nobody-approves-in-time
         name,
         "approval",
         message,
@@ -156,7 +156,7 @@ async def _edit(step: Step, edited: dict[str, Any], by: str) -> None:
     given = {"args": list(step.args), "kwargs": dict(step.kwargs)}
     plain, args, kwargs = given | edited, step.args, step.kwargs
     try:
-        plain = edited_beside(plain, given)
+        plain = edited_beside(plain, given)  # layer people-edit-refers-to-none
         args, kwargs = fitting(step.tool, plain)
     except (TypeError, InvalidRequest) as error:
         await record(
@@ -191,6 +191,7 @@ def _name(step: Step, about: str, message: str) -> str:
 
     short = about + digest(values.digest(bytes(step.wanted), SHORT), policy, world, size=SHORT)
     asked = history.asked.get(history.questions.get(short, 0))
+    # layer those-of-earlier-releases-count
     if asked is not None and asked.message == message and _is_about(step, short):
         return short
     wanted, given = bytes(step.wanted).decode(), bytes(step.given).decode()

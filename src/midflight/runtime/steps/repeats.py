@@ -50,7 +50,7 @@ async def result_instead(step: Step) -> Raw | None:
     if not may_repeat or history.attempts_of(step.identity):
         return None
     await step.may_start()  # what the function has not asked for is known only from here on
-    found = await _the_same(step)
+    found = await _the_same(step)  # layer on-record-not-done-again
     if found is None:
         return await _like_it(step)
     with host.lineage.repeats(found.place):  # not for two steps at once
@@ -64,7 +64,7 @@ async def _the_same(step: Step) -> Done | None:
     """The effect on record that this step would do again, if there is one."""
     host, history = step.host, step.host.history
     name = f"{REPEAT}:{step.identity}"
-    candidates = [
+    candidates = [  # layer fork-knows-what-run-before-did
         *(found for left in history.left_over for found in own(host.journal, left)),
         *await host.lineage.done(),
         *await host.lineage.done_below(await spawns_before(host)),
@@ -74,6 +74,7 @@ async def _the_same(step: Step) -> Done | None:
         about = about_effect(host, history.questions[name])
         return next((found for found in same if found.place == about), None)
     asked_about = {*host.lineage.repeating, *decided(host)}
+    # layer taken-over-noted-so-counts
     left = [one for one in same if one.place not in asked_about and not _counts(host, one)]
     return min(left, key=lambda found: found.step != step.identity, default=None)
 

@@ -81,7 +81,7 @@ async def run_helper(
 
     with host.in_flight.helping(call):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(abort)
+            tasks.start_soon(abort)  # layer undo-under-way-hears-hurried
             ending = await call_apart(call)
             tasks.cancel_scope.cancel()
     return ending

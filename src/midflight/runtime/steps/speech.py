@@ -75,7 +75,7 @@ class Speech:
             self._say(self._unsaid)  # not the beginning of one, as it turns out
         if self._voice is not None:
             step = self._step
-            self._host.journal.client.voices.end(self._voice)
+            self._host.journal.client.voices.end(self._voice)  # layer attempt-over-forgotten
             if text := self._voice.since(0):
                 self._host.in_flight.speak(LastWords(step.identity, step.attempt, text))
 
@@ -120,7 +120,7 @@ class Speech:
             return
         self._said += len(text)
         said = hide(self._unsaid + (text if len(text) <= room else text[:room] + CUT))
-        split = len(said) - beginning_of_one(said)
+        split = len(said) - beginning_of_one(said)  # layer may-beginning-of-secret-waits
         said, self._unsaid = said[:split], said[split:]
         self._say(said)
         if not self._keeping and not self._step.resting:

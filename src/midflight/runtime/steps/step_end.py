@@ -71,7 +71,7 @@ async def record(
 
 
 def _failed(step: Step, settled: e.StepSettled, state: RunState) -> tuple[Event, ...]:
-    return () if step.told else accepted(state, settled)
+    return () if step.told else accepted(state, settled)  # layer successor-failure-does-not-outdo
 
 
 async def recorded(step: Step, result: Raw) -> Raw:

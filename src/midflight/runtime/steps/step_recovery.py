@@ -104,7 +104,7 @@ async def wait_out(step: Step) -> None:
 
     while timer in host.journal.state.timers:
         await step.may_start()
-        left = host.journal.left_of_timer(timer)
+        left = host.journal.left_of_timer(timer)  # layer back-off-waited-out-by-takes
         if left <= 0 or step.told:
             await host.journal.decide(cleared)
             continue
@@ -119,12 +119,14 @@ def may_act_for(host: Host, attempt: Attempt) -> float:
 
 def may_arrive_for(host: Host, attempt: Attempt, tool: Tool) -> float:
     """For how many seconds this attempt may still take effect, by its worker or by what it sent."""
+    # layer check-proves-nothing
     return _left(host, attempt, _worker_has(host, attempt) + tool.settles_within)
 
 
 def _left(host: Host, attempt: Attempt, bound: float) -> float:
     if not bound:
         return 0.0
+    # layer time-counted-from-when-worker
     return max(0.0, bound - host.journal.clock.age(host.history.unknown_at[attempt.position]))
 
 
@@ -136,6 +138,7 @@ def _worker_has(host: Host, attempt: Attempt) -> float:
     if dead or attempt.why not in LOST:
         return 0.0
     begun = host.history.begun(attempt.position).event
+    # layer check-proves-nothing-of-lost
     return math.inf if begun.in_thread else begun.timeout + OVERTIME_S + SLACK_S
 
 
@@ -193,8 +196,9 @@ async def resolve(
     what it raised: it may say when to try again, or never to.
     """
     first, *_ = step.host.history.attempts_of(step.identity)  # a repeat makes no key younger
+    # layer how-old-key-goes-by-store
     recent = step.host.journal.clock.now() - first.at <= step.tool.key_ttl
-    if step.tool.effect is Effect.WRITE and recent:
+    if step.tool.effect is Effect.WRITE and recent:  # layer must-happen-once-not-repeated
         return True  # the same key makes a repeat harmless
     answer, how = await _check(step, begun), "check"
     if isinstance(answer, Unclear):
@@ -206,6 +210,7 @@ async def resolve(
         result, error = values.storable(step.name, answer.result, happened=True)
         await _learn(step, begun.position, Outcome.DONE, how, result=result, error=error)
         return False
+    # layer nobody-has-said-another-try
     if not isinstance(answer, NotDone):  # another attempt of the step was told to be done
         return False
     counts = bool(failed) and how == "check"
@@ -235,8 +240,10 @@ async def _check(step: Step, begun: Begun) -> Any:
             case Returned(value=NotDone()) | Raised(error=NotDone()):
                 if left == math.inf:
                     return Unclear(IN_A_THREAD)
+                # layer check-believed-by-when-asked
                 if not left:  # when it was asked: it may have looked long before it answers
                     return NotDone()
+                # layer lost-worker-given-time-may-still
                 await _give_time(step, begun.position, left)  # then it is looked up again
             case Raised(error=error):
                 return Unclear(f"its check failed: {foreign.words(error)}")

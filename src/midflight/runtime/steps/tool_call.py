@@ -169,7 +169,7 @@ class Call:
         except asyncio.CancelledError as error:
             if self._left:
                 return self._left_behind()
-            if not self._why and being_ended():
+            if not self._why and being_ended():  # layer cancel-of-tool-own-not-taken
                 raise  # somebody outside is ending *us*: never swallow it
             return self._cancelled(error)
         except BaseException as error:  # the edge of a step: it is recorded
@@ -189,10 +189,11 @@ class Call:
     def _raised(self, error: BaseException) -> Ending:
         if isinstance(error, _TooLate):
             return Aborted("it waited too long for a thread", began=False)
-        if self._why:
+        if self._why:  # layer tool-proves-ended-in-time-has
             return self._aborted(error)
         if isinstance(error, TimeoutError) and self._late:
             return Raised(self._timed_out())
+        # layer effect-arguments-do-not-fit
         return Raised(error, began=not (self._was_refused(error) or self._misfits(error)))
 
     def _misfits(self, error: BaseException) -> bool:
@@ -222,7 +223,7 @@ class Call:
         match self._runs:
             case "thread":
                 return Aborted(self._why, began=False)  # what has begun there is not aborted
-            case _ if isinstance(error, NotDone):
+            case _ if isinstance(error, NotDone):  # layer aborted-and-knows-nothing-happened
                 return Aborted(self._why, proven=True)
             case "process":
                 ended = ended_of(error)
@@ -243,7 +244,7 @@ class Call:
             self._left = self._late = True
             self._cancel()
             return None
-        if now >= self._leave_at:
+        if now >= self._leave_at:  # layer coroutine-would-never-end-left
             self._left = True
         self._cancel()
         if self._why:
@@ -285,7 +286,7 @@ class Call:
 
     def _wait(self) -> None:
         """It waits for something, so it can take too long, and others can tell it to end."""
-        if self._door is None or not self.tool.effect.touches_world:
+        if self._door is None or not self.tool.effect.touches_world:  # layer blocking-undo-waited
             self._alarms.set(self, self._began_at + self.tool.timeout)
         self._waits()
 
@@ -337,7 +338,7 @@ class Call:
 
     def _in_thread(self) -> Any:
         assert self._door is not None
-        if not self._door.acquire(blocking=False):
+        if not self._door.acquire(blocking=False):  # layer thread-has-not-begun-never-does
             raise NotDone  # aborted while it waited for its thread; nobody hears this
         if not self._may_begin():
             raise _TooLate

@@ -46,7 +46,7 @@ PAUSE_S: Final = 0.2
 
 async def compensate(host: Host) -> None:
     """Undo what the run's phase wants undone. Ends early when the run is not ours any more."""
-    await _look_into_doubts(host)
+    await _look_into_doubts(host)  # layer in-doubt-checked-first
     while not host.journal.lost:
         effect = next_undo(host.journal.state)
         if effect is None:
@@ -57,7 +57,7 @@ async def compensate(host: Host) -> None:
 def next_undo(state: RunState) -> Attempt | None:
     """The newest effect that is to be undone now."""
     able = [effect for effect in state.effects.values() if _wanted(state, effect)]
-    return max(able, key=lambda effect: effect.position, default=None)
+    return max(able, key=lambda effect: effect.position, default=None)  # layer newest-effect-undone
 
 
 def _wanted(state: RunState, effect: Attempt) -> bool:
@@ -92,6 +92,7 @@ async def _look_into_doubts(host: Host) -> None:
             continue
         outcome, result = await _look_up(host, effect, tool)
         if outcome is not Outcome.UNKNOWN:
+            # layer check-result-cannot-stored-fails
             stored, error = values.storable(effect.name, result, happened=True)
             learned = e.LateOutcome(
                 epoch=host.journal.epoch,
@@ -115,7 +116,7 @@ async def _look_up(host: Host, effect: Attempt, tool: Tool) -> tuple[Outcome, An
         told = Call(check, (performed(host, effect.position, None),), {}, host.alarms)
         left = may_arrive_for(host, effect, tool)  # when asked: it may answer long after its look
         outcome, result = _finding(await _run(host, told, effect))
-        if outcome is not Outcome.NOT_DONE or not left:
+        if outcome is not Outcome.NOT_DONE or not left:  # layer crash-lost-worker-may-still-do
             return outcome, result
         if may_act_for(host, effect):
             break
@@ -187,6 +188,7 @@ async def _undo(host: Host, effect: Attempt, *, final: bool, wanted: Wanted = _w
     touched = "" if effect.position in host.history.undoing else await _touched(host, effect)
 
     def begin(state: RunState) -> list[Event]:
+        # layer undoing-wanted-or-not-at-moment
         if host.journal.lost or state.undos or not wanted(state, state.effects[effect.position]):
             return []
         epoch, key, undo = host.journal.epoch, f"{effect.key}:undo", state.head + 1

@@ -85,7 +85,7 @@ def drafted(view: View, moves: Moves, *, covered: str, note: Any = None) -> Draf
     for journal, events in moves.events.items():
         for event in events:
             if isinstance(event, e.RunCreated) and event.agent != covered and not event.aside_of:
-                raise Uncovered(event.agent)
+                raise Uncovered(event.agent)  # layer switch-of-agent-would-go
             if isinstance(event, e.HoldLifted):
                 run = view.states[journal]
                 if isinstance(run, RunState) and run.agent != covered:
@@ -145,6 +145,7 @@ async def end(
         if (words := _last_words(mine, talk, finished)) is not None:
             moves.add(thread, words)
         stopped = bool(view.switches)
+        # layer end-of-run-one-decision
         after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)
         return drafted(view, moves, covered=agent)
 

@@ -66,6 +66,7 @@ class Attention:
         """True if there are messages for this run about which nothing was chosen yet."""
         talk = self._talk
         in_front = talk is not None and talk.front == self._host.journal.run
+        # layer only-run-in-front-looks
         return talk is not None and in_front and bool(front.open_messages(talk))
 
     def abort(self, why: str) -> None:
@@ -145,7 +146,7 @@ class Attention:
                 await self._host.journal.until(partial(self._more_than, heard))
             if silence.cancelled_caught:
                 await self._catch_up()  # a busy process may not have read yet what was written
-                if not self._more_than(heard):
+                if not self._more_than(heard):  # layer not-read-yet-no-silence
                     break
         rushed = anyio.current_time() >= until
         self._rushed = min(self._rushed + 1, RUSH_MAX) if rushed else 0
@@ -283,7 +284,7 @@ async def say(host: Host, step: str, text: str, course: int) -> None:
         if not still_moves(mine, host.journal.epoch):
             return Draft()
         note = e.Spoke(epoch=host.journal.epoch, step=step)
-        said = Said(
+        said = Said(  # layer run-says-marked-if-has
             run=run,
             text=text,
             kind="aside" if mine.aside_of else "text",

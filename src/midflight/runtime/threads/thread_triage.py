@@ -82,6 +82,7 @@ class Chosen(msgspec.Struct, frozen=True):
 def is_open(talk: ThreadState, message: Unread) -> bool:
     """Return whether a message is still as it was when it was looked at."""
     now = talk.unread.get(message.position)
+    # layer chosen-holds-for-text-looked
     return now is not None and not now.choice and now.text == message.text
 
 
@@ -160,10 +161,12 @@ class Triage:
     def may_ask(self) -> bool:
         """True if a call may begin: nobody holds or stops the run, and it is driven here."""
         host = self._host
+        # layer nobody-asked-while-person-holds
         return host.gate.moves and host.signals.told is None and not host.gate.draining
 
     async def choose(self, messages: list[Unread]) -> Committed | None:
         """Choose about these messages, and make that true. None when it was stopped on the way."""
+        # layer model-chooses-not-told-what-viewer
         chosen = await self._chosen([m for m in messages if m.who.role.steers])
         return None if chosen is None else await self._apply(messages, chosen)
 
@@ -223,7 +226,7 @@ class Triage:
         self._call = call = Call(declared, (view,), {}, host.alarms, purse)
         deaf = host.alarms.loop.call_later(TRIAGE_S + GRACE_S, call.abort, LATE)
         try:
-            with host.journal.listening(self._abort_if_stopped):
+            with host.journal.listening(self._abort_if_stopped):  # layer hold-of-waiting-run-aborts
                 ending = await call.run()
         finally:
             deaf.cancel()
@@ -292,6 +295,7 @@ class Triage:
         def decided(view: View) -> Draft:
             mine, talk = view.states[host.journal.run], thread_of(view, thread)
             assert isinstance(mine, RunState)
+            # layer chosen-applied-only-while-run
             if not still_moves(mine, host.journal.epoch) or talk.front != host.journal.run:
                 return Draft(note=STOPPED)
             moves = front.Moves()

@@ -86,7 +86,7 @@ class Echo:
 
     def spoke(self, voice: Voice) -> None:
         """Note that a step has said something, if another process listens to it."""
-        if voice.journal in self._wanted and not self._is_far(voice):
+        if voice.journal in self._wanted and not self._is_far(voice):  # layer words-go-out-only
             self._note(voice)
             self._wake()
 
@@ -95,6 +95,7 @@ class Echo:
         spoken = self._spoken.pop(voice, None)
         if spoken is not None:
             self._post += self._pieces(voice, spoken)
+            # layer voice-has-ended-forgotten
             self._post.append(Words(self._name, voice=spoken.name, over=True))
             self._wake()
 
@@ -168,6 +169,7 @@ class Echo:
     def _forget(self) -> None:
         """Forget listeners and voices of other processes of which nothing was heard for long."""
         now = monotonic()
+        # layer stops-listening-forgotten
         self._wanted = {journal: at for journal, at in self._wanted.items() if at > now}
         for voice in [voice for voice in self._spoken if voice.journal not in self._wanted]:
             del self._spoken[voice]
@@ -213,6 +215,7 @@ class Echo:
             return
         far = self._far.get(words.voice)
         if words.offset > (far.voice.length if far else 0):
+            # layer lost-piece-asked-for-again
             self.listened(words.journal)  # a piece was lost: have all of it again
             return
         if far is None:

@@ -54,7 +54,7 @@ class States:
             else:
                 queue.append(turn)
                 turn.waits_for += 1
-        if turn.waits_for:
+        if turn.waits_for:  # layer tasks-of-process-take-turns
             await self._wait(turn)
         return turn
 

@@ -57,7 +57,7 @@ class Link:
         """True if there is a connection that is still good, as far as can be known."""
         if self._connection is None or self._connection.is_closed():
             return False
-        return self._until is None or anyio.current_time() < self._until
+        return self._until is None or anyio.current_time() < self._until  # layer what-only-reads
 
     async def connect(self) -> None:
         """Make a connection."""
@@ -93,7 +93,7 @@ class Link:
 
     def drop_if_silent(self, now: float) -> None:
         """Take a server that has not answered for too long for lost."""
-        if now > self._overdue:
+        if now > self._overdue:  # layer server-says-nothing-taken-for-lost
             self.drop()
 
     def miss(self) -> None:
@@ -155,6 +155,7 @@ async def persist(
             if isinstance(error, REPLICA):
                 pause = READ_ONLY_S
             left = deadline - anyio.current_time() - pause
+            # layer lost-on-way-sent-again
             if left < 0 or (isinstance(error, REPLICA) and not waits_here):
                 raise _given_up(server.explain(error), doubt) from error
             answer_s = max(answer_s, min(2 * answer_s, left))  # it may only have been slow
@@ -235,7 +236,7 @@ class Pool:
             errand.fail(self._server.closed())
         elif pressing:
             self._pressing.append(errand)
-            self._wake(self._idle) or self._wake(self._spare_idle)
+            self._wake(self._idle) or self._wake(self._spare_idle)  # layer lease-renewed-also
         else:
             (self._queue.appendleft if first else self._queue.append)(errand)
             self._wake(self._idle)

@@ -104,7 +104,7 @@ class Locked:
             self.folded[journal] = state or empty_state(journal)
         behind = [state for journal, state in self.folded.items() if state.head < heads[journal]]
         far = {s.journal for s in behind if heads[s.journal] - s.head > SOON_FOLDED}
-        if far and not whatever_it_takes:
+        if far and not whatever_it_takes:  # layer others-have-added-folded
             raise Behind({journal: heads[journal] for journal in far})
         await catch_up(connection.fetch, behind)
         for state in behind:

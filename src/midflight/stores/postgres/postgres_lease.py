@@ -46,7 +46,7 @@ class RowLease:
     @property
     def held(self) -> bool:
         """See ``Lease.held``: True until shortly before the last renewal may have expired."""
-        return steady() - self._renewed < self._ttl * (1 - MARGIN)
+        return steady() - self._renewed < self._ttl * (1 - MARGIN)  # layer cannot-renew-lease-stops
 
     async def renew(self) -> bool:
         """Hold it from now on; False if somebody else does."""
@@ -58,7 +58,7 @@ class RowLease:
             answer_s=max(self._ttl / 3, SOON_S),
         ):
             return False
-        self._renewed = sent
+        self._renewed = sent  # layer lease-counts-from-when-renewal
         return True
 
     async def keep(self) -> None:
@@ -82,7 +82,7 @@ class RowLease:
 
     def _tell_if_changed(self, why: str) -> None:
         lost = not self.held
-        if lost == self._told_lost:
+        if lost == self._told_lost:  # layer lease-lost-told
             return
         self._told_lost = lost
         about = {"action": "lease_lost" if lost else "lease_held", "driver": self.driver}

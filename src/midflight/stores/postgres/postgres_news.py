@@ -113,6 +113,7 @@ class News:
         await connection.add_listener(self._server.echo_channel, self._heard_saying)
         connection.add_termination_listener(lambda _: self._anything.set())
         await connection.execute(SQL["be_present"], self._server.channel)
+        # layer alone-hears-when-not-any-more
         await self._send(connection, {})  # a process that thought to be alone hears of us
         await self._poll(connection)  # news that came while nobody listened
         await self._look_everywhere(connection)
@@ -159,7 +160,7 @@ class News:
             heads = _decoder.decode(str(payload))
         except msgspec.DecodeError:
             return  # somebody else's words on our channel
-        self._hub.moved(heads)
+        self._hub.moved(heads)  # layer facts-and-decisions-of-others
 
     def _heard_saying(self, _connection: object, pid: int, _channel: str, payload: object) -> None:
         if pid != self._pid:
@@ -169,6 +170,7 @@ class News:
         self._alone = await connection.fetchval(SQL["alone"], self._server.channel)
         if watched := self._hub.watched:
             rows = await connection.fetch(SQL["heads"], watched)
+            # layer polling-where-notify-lost
             self._hub.moved({row["journal"]: row["head"] for row in rows})
 
     async def _look_everywhere(self, connection: Connection) -> None:

@@ -42,7 +42,9 @@ MIGRATIONS: Final = (
 """From each layout to the next, since the first; only ever added to."""
 
 PATIENCE_S: Final = 10.0  # how long a lost server is waited for before the caller is told
+# layer connection-died-without-word
 ANSWER_S: Final = 3.0  # a connection that says nothing for so long is lost: time for another
+# layer request-under-lock-leaves-time
 LONG_S: Final = 6.0  # the same where there may be much to read, or several locks to wait for
 CONNECT_S: Final = 5.0
 KEPT_S: Final = 10.0  # clocks drift apart by less than a millisecond in this time
@@ -51,9 +53,13 @@ SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 SETTINGS: Final = {
     "application_name": "midflight",
+    # layer every-statement-sees
     "default_transaction_isolation": "read committed",  # every check is on rows locked before it
+    # layer no-lock-waited-for-without-end
     "lock_timeout": "2s",  # one stuck lock must not hold up the batch around it, nor look as lost
+    # layer role-limit-for-statements-not-ours
     "statement_timeout": "0",  # a role's would end a purge; what is silent for too long is minded
+    # layer process-froze-loses-locks
     "idle_in_transaction_session_timeout": "5s",  # frozen with locks held: the server takes them
     # All statements here are short and find their rows by index. Plans are made once, and are the
     # same when the tables are still empty and no statistics say that they will not be.
@@ -62,7 +68,7 @@ SETTINGS: Final = {
     "jit": "off",
 }
 
-GONE: Final = (
+GONE: Final = (  # layer connection-takes-nothing-given
     OSError,  # with it every TimeoutError
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -150,6 +156,7 @@ class Server:
         found = await connection.fetchrow(SQL["settle_in"], list(asked), timeout=CONNECT_S)
         assert found is not None
         taken = zip(asked.items(), found["settings"], strict=True)
+        # layer pooler-keeps-settings-back-refused
         if ignored := [name for (name, value), kept in taken if kept != value]:
             raise Pooled(f"it ignored the settings {', '.join(ignored)}")
 
@@ -199,7 +206,7 @@ class Server:
                 kept = theirs != ours and ours == await connection.fetchval(SQL["process"])
         finally:
             other.terminate()
-        if not kept:
+        if not kept:  # layer pooler-shares-sessions-refused
             raise Pooled("it gives a connection to another client after each transaction")
 
     async def _prepare(self, connection: Connection) -> None:
@@ -214,7 +221,9 @@ class Server:
         # Others who open the store now wait for our layout. The lock comes before the transaction,
         # which would else not see what they did while it waited, and goes with the connection.
         await connection.execute("SET lock_timeout = 0")
+        # layer those-open-new-store-take-turns
         await connection.execute(SQL["lock_layout"], self.channel, timeout=MIGRATE_S)
+        # layer postgres-migration-one-transaction
         async with connection.transaction():  # a process that dies in it has taken no step
             await self._migrate(connection, MIGRATIONS)
 
@@ -237,7 +246,7 @@ class Server:
         if await connection.fetchval("SELECT to_regclass('midflight_layout') IS NULL"):
             return 0
         layout = int(await connection.fetchval("SELECT version FROM midflight_layout"))
-        if layout > len(MIGRATIONS):
+        if layout > len(MIGRATIONS):  # layer postgres-newer-layout-left-alone
             raise StoreVersion(
                 f"{self.where}, schema {self._schema}, has layout {layout} and this Midflight "
                 f"knows up to {len(MIGRATIONS)}: upgrade Midflight to open it. It was not changed."
@@ -345,7 +354,7 @@ class ServerClock:
 
     def now(self) -> float:
         """The server's time, or a little less."""
-        return self._local() + self._ahead
+        return self._local() + self._ahead  # layer our-clock-moved-to-server
 
     def heard(self, at: float) -> None:
         """The server showed ``at`` in an answer that has just arrived."""
@@ -353,8 +362,9 @@ class ServerClock:
         if not 0 <= here - self._since < KEPT_S:
             self._before, self._lately, self._since = self._lately, float("-inf"), here
         self._lately = max(self._lately, at - here)  # the less it travelled, the more it shows
-        self._ahead = max(self._before, self._lately)
+        self._ahead = max(self._before, self._lately)  # layer one-slow-answer-does-not-set
 
     def mistrust(self) -> None:
+        # layer clock-refused-set-anew
         """Take the next answer whatever it says: the clocks have moved apart."""
         self._before = self._lately = float("-inf")

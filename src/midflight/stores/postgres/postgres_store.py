@@ -237,7 +237,7 @@ class PostgresStore:
         """See ``Store.ready``. A replica answers, and takes nothing."""
         ((only_reads,),) = await self._pool.fetch(SQL["only_reads"])
         if only_reads:
-            raise self._server.read_only()
+            raise self._server.read_only()  # layer asks-whether-all-well-hears
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""

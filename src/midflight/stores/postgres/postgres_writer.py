@@ -340,7 +340,7 @@ class Writer:
                 raise _Apart from None
             return {1}
         except ServerError as error:
-            if len(batch) > 1 and not isinstance(error, _WHOLE):
+            if len(batch) > 1 and not isinstance(error, _WHOLE):  # layer server-refuses-fails
                 raise _Apart from error
             raise
         if at:
@@ -351,7 +351,7 @@ class Writer:
         for job in batch:
             self._unsure(job)
             own = type(error)(*error.args)  # one each: a raised error remembers where it went
-            own = own.leaving_it_open() if error.unsure else own
+            own = own.leaving_it_open() if error.unsure else own  # layer append-not-answered
             own.__cause__ = error.__cause__
             self._settle(job, error=own)
 
@@ -361,7 +361,7 @@ class Writer:
         if written:
             self._landed(job)
         else:
-            self._states.forget(job.turn.journals)
+            self._states.forget(job.turn.journals)  # layer state-append-failed-folded-again
         self._states.leave(job.turn)
         if job.waiter is not None and not job.waiter.done():
             job.waiter.set_result(None)

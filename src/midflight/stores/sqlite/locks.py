@@ -122,7 +122,7 @@ def _close_in_child() -> None:
     _lock.release()
 
 
-os.register_at_fork(
+os.register_at_fork(  # layer forked-child-keeps-no-lock
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_close_in_child
 )
 
@@ -223,10 +223,10 @@ class Turnstile:
         Without ``wait`` return False if somebody else is there or waits, and where the locks fail.
         """
         try:
-            if not self._door.take(wait=wait):
+            if not self._door.take(wait=wait):  # layer nobody-overtakes-another-waits
                 return False
             try:
-                return self._gate.take(wait=wait)
+                return self._gate.take(wait=wait)  # layer one-at-time
             finally:
                 self._door.free()
         except OSError:

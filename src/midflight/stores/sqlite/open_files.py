@@ -76,7 +76,7 @@ class OpenFiles:
             )
         create(path)
         beside = path.with_name(path.name + ".d")
-        beside.mkdir(mode=0o700, exist_ok=True)
+        beside.mkdir(mode=0o700, exist_ok=True)  # layer folder-beside-owner-alone
         self.hold = hold = Hold(path)
         held.callback(hold.close)
         if HAS_BYTE_LOCKS:
@@ -129,7 +129,7 @@ async def open_files(
         with anyio.CancelScope(shield=True):
             await _through_cancels(ended, wait_max_s + busy_s)
         ended.add_done_callback(_is_left)
-        opening.add_done_callback(_close_unused)
+        opening.add_done_callback(_close_unused)  # layer cancelled-opening-closes
         raise
     try:
         return ended.result()
@@ -160,7 +160,7 @@ def _close_unused(opening: Future[OpenFiles]) -> None:
 def resolved(path: str | Path) -> Path:
     """Return the path without links and relative parts: both may lead elsewhere later."""
     try:
-        return Path(path).resolve()
+        return Path(path).resolve()  # layer path-resolved-when-store-opened
     except (OSError, RuntimeError) as error:  # links that lead in a circle
         raise StoreUnavailable(
             f"the path {path} does not lead to a file ({error}): correct it. Nothing was changed."

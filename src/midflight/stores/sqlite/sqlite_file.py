@@ -38,12 +38,13 @@ def connect(path: Path, *, writes: bool, busy_s: float) -> sqlite3.Connection:
     """Open a connection with the settings that durability rests on."""
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
     db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
+    # layer append-synced-before-acknowledged
     db.execute("PRAGMA synchronous = FULL")  # an acknowledged append survives a power cut
     db.execute("PRAGMA fullfsync = ON")  # the same on macOS, where fsync alone does not reach disk
     if writes:
         db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
     else:
-        db.execute("PRAGMA query_only = ON")
+        db.execute("PRAGMA query_only = ON")  # layer only-reads-cannot-write
     db.execute("SELECT 1 FROM sqlite_master").fetchone()  # opens the log now, and not some day
     return db
 
@@ -60,6 +61,7 @@ def create(path: Path) -> None:
         if sys.platform == "linux":
             os.mknod(path, 0o600)
         else:
+            # layer file-owner-alone
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
@@ -69,7 +71,7 @@ def _refuse_lone_log(path: Path) -> None:
     The log is looked at first: a process that creates the store writes to the file before the log.
     """
     log = path.with_name(f"{path.name}-wal")
-    if _size(log) and not _size(path):
+    if _size(log) and not _size(path):  # layer no-new-store-made-beside-log
         raise StoreReplaced(
             f"there is no store at {path}, but {log} is still there: it is the log of the store "
             "that was at that path, and holds what was last written to it. The store's file was "
@@ -106,7 +108,7 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[str]) -> None:
     db.execute("BEGIN IMMEDIATE")
     for migration in migrations[_layout(db) :]:
         for statement in migration.split(";\n"):
-            db.execute(statement)
+            db.execute(statement)  # layer migration-one-transaction
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     mark = _mark(db) or secrets.randbits(MARK_BITS - 1) | 1  # the version has a sign
     db.execute(f"PRAGMA user_version = {mark << LAYOUT_BITS | len(migrations)}")
@@ -135,12 +137,12 @@ def shown_mark(head: bytes) -> bytes:
 def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
     (owner,) = db.execute("PRAGMA application_id").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables and owner != APPLICATION_ID:
+    if tables and owner != APPLICATION_ID:  # layer another-program-file-left-alone
         raise StoreUnavailable(
             f"{path} is an SQLite database of another program; choose another file for the store. "
             "It was not changed."
         )
-    if _layout(db) > len(MIGRATIONS):
+    if _layout(db) > len(MIGRATIONS):  # layer newer-layout-left-alone
         raise StoreVersion(
             f"{path} has layout {_layout(db)} and this Midflight knows up to {len(MIGRATIONS)}: "
             "upgrade Midflight to open it. It was not changed."

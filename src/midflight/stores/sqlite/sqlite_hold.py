@@ -135,7 +135,7 @@ class Hold:
                 "that process, or try again. Nothing was changed."
             )
         try:
-            if not _in_time(self._has_one_log, DYING_S):
+            if not _in_time(self._has_one_log, DYING_S):  # layer newcomer-takes-up-no-log-belongs
                 raise StoreReplaced(
                     f"another process has {self._path} open under another name, or has had it open "
                     "since before it was moved or replaced. The two processes would write to "
@@ -160,7 +160,7 @@ class Hold:
 
     def keep_database(self, wait_s: float) -> None:
         """Lock the database so that nobody can delete the log from now on."""
-        self._guard(self._fd, SHARED, wait_s)
+        self._guard(self._fd, SHARED, wait_s)  # layer nobody-deletes-log-of-process-lost
 
     def keep_log(self, wait_s: float) -> None:
         """Lock the log's index so that nobody can empty it; SQLite must have opened both before."""
@@ -173,7 +173,7 @@ class Hold:
             raise StoreBusy(f"{self._path}: {STOPPED}. Nothing was changed.")
 
     def _guard(self, fd: int, what: tuple[int, int], wait_s: float) -> None:
-        if not HAS_BYTE_LOCKS:
+        if not HAS_BYTE_LOCKS:  # layer nobody-deletes-log-or-empties
             return
         guard = ByteLock(fd, *what, shared=True)
         if not _in_time(lambda: guard.take(wait=False), wait_s):
@@ -226,7 +226,7 @@ class Hold:
             error.leaving_it_open()
             raise
         except OSError as error:
-            raise StoreUnavailable(
+            raise StoreUnavailable(  # layer written-and-cannot-looked
                 f"{self._path} cannot be looked at ({error.strerror}): check its folder and the "
                 f"disk. {UNKNOWN}"
             ).leaving_it_open() from error
@@ -269,7 +269,7 @@ class Hold:
                 f"{self._path} was opened by the process that this one was forked from; open it "
                 "again here. Nothing was appended."
             )
-        if self._lost:
+        if self._lost:  # layer process-notices-file-taken
             self._refuse()
         try:
             file, log, index = map(os.stat, (self._at, self._log_at, self._index_at))
@@ -317,6 +317,7 @@ class Hold:
         head = os.pread(self._fd, FILE_HEAD, 0)
         counter = int.from_bytes(head[24:28], "big")
         is_ours = shown_mark(head) == self.mark
+        # layer look-late-does-not-call-checkpoint
         if not head.startswith(MAGIC) or counter < known or (self._marked and not is_ours):
             self._lose("another content was written into the file")
         self._marked |= is_ours  # of a new store the log alone may have it for a while
@@ -345,7 +346,7 @@ def _in_time(done: Callable[[], bool], wait_s: float) -> bool:
 def _refuse_other_names(path: Path) -> None:
     """Refuse a file whose log could lie under another name, in use or left by a crash."""
     names = os.stat(path).st_nlink
-    if names > 1:
+    if names > 1:  # layer file-with-two-names-refused
         raise StoreUnavailable(
             f"the file {path} has {names} names (hard links), and the store would have another log "
             "under each. First end every process that uses the store; then remove all names but "

@@ -63,7 +63,7 @@ class ByteLeases:
         lock = ByteLock(fd, _byte_of(driver))
         lease = FileLease(driver, fd)
         try:
-            if not lock.take(wait=False):
+            if not lock.take(wait=False):  # layer lease-lock
                 raise name_taken(driver)
             yield lease
         finally:
@@ -72,7 +72,7 @@ class ByteLeases:
 
     def gone(self, driver: str) -> bool:
         """See ``Leases.gone``. It takes no lock, so looking is in nobody's way."""
-        return not ByteLock(self._looking, _byte_of(driver)).is_taken()
+        return not ByteLock(self._looking, _byte_of(driver)).is_taken()  # layer driver-lives
 
 
 def _byte_of(driver: str) -> int:
@@ -100,8 +100,8 @@ class FolderLeases:
             with suppress(OSError):
                 handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if os.path.samestat(os.fstat(handle), path.stat()):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # layer file-of-living
+                    if os.path.samestat(os.fstat(handle), path.stat()):  # layer clears-away-looks
                         path.unlink()  # else a new driver of that name has just begun
                 finally:
                     os.close(handle)
@@ -131,6 +131,7 @@ class FolderLeases:
             handle = open_alone(path, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # layer lease-held-only-under-name-others
                 if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
                     return handle  # else its last holder has just removed it: nobody would see us
             except (BlockingIOError, FileNotFoundError):
@@ -142,7 +143,7 @@ class FolderLeases:
         """Return whether a driver is proven dead. Remove nothing: a file may have a new holder."""
         if driver in self._mine:
             return False
-        if not is_driver_name(driver):
+        if not is_driver_name(driver):  # layer name-cannot-driver-leads-nowhere
             return True  # nobody can hold it, and its path would lead anywhere
         try:
             handle = os.open(self._path(driver), os.O_RDWR | os.O_CLOEXEC)

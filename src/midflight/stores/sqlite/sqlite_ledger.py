@@ -34,7 +34,7 @@ def kill(tx: Transaction, scope: str, who: Actor, reason: str, deed: Deed) -> Ki
         done = _kill(tx, scope, who, reason, deed.id)
     except BaseException:  # all of it or nothing, also for a slip of ours
         tx.forget_all()
-        tx.db.execute("ROLLBACK TO kill")
+        tx.db.execute("ROLLBACK TO kill")  # layer kill-fails-half-way-taken-back
         raise
     finally:
         tx.db.execute("RELEASE kill")
@@ -98,7 +98,7 @@ def _delete_ended(tx: Transaction, ended_before: float, limit: int) -> int:
         forks = tx.db.execute(SQL["forks"], (threads,)).fetchall()
         page_of_runs = msgspec.json.encode(list(ended)).decode()
         begun = tx.db.execute(SQL["begun_by_others"], (page_of_runs,)).fetchall()
-        gone += delete(tx, not_needed(ended, forks + begun))
+        gone += delete(tx, not_needed(ended, forks + begun))  # layer purge-leaves-what-run-stays
     return gone
 
 

@@ -93,7 +93,7 @@ class Nudges:
                 self._peers_at = changed_at
         except OSError:
             return  # a folder that is gone has no boxes
-        if self._peers:
+        if self._peers:  # layer sqlite-nudges
             self._send(heads)
 
     def _send(self, heads: Mapping[str, int]) -> None:
@@ -103,6 +103,7 @@ class Nudges:
             try:
                 self._out.sendto(letter, self._address(peer))
             except BlockingIOError:
+                # layer did-not-fit-into-full
                 delivered = False  # its box is full: it is told with the next one
             except OSError:
                 self._remove(peer)  # nobody behind it any more
@@ -119,7 +120,7 @@ class Nudges:
             letter = msgspec.json.encode(self._owed)
             if len(letter) <= DATAGRAM_MAX:
                 return letter
-            self._owed = None
+            self._owed = None  # layer letters-owed-do-not-pile
         return EVERYTHING
 
     def close(self) -> None:
@@ -173,7 +174,7 @@ class Letters:
                 moved.update(dict.fromkeys([*done.killed, *done.revoked], LAST))
         if moved:
             self.nudges.send(moved)
-        if wanting:
+        if wanting:  # layer drives-told-of-runs-others-have
             self._bell.send(wanting)
 
     def hear(self, movements: Movements) -> None:
@@ -247,7 +248,7 @@ class News:
             ((version,),) = self._pulse.execute("PRAGMA data_version").fetchall()
         except FAULTS as error:
             raise translate(self._path, error) from error
-        if version != seen:
+        if version != seen:  # layer polling-where-nudge-lost
             watched = msgspec.json.encode(self._hub.watched).decode()
             heads = await self._reader.select("heads", (watched,))
             self._hub.moved(dict(heads))

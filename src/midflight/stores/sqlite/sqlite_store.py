@@ -149,7 +149,7 @@ class SqliteStore:
                 about = {"action": "store_replaced", "store": str(self._files.path), "error": error}
                 log.error("The store's file is not the store any more", extra=about)
                 self._lost = error
-                block.cancel()
+                block.cancel()  # layer store-lost-ends-block-in-open
                 return
             except StoreError:
                 pass  # it cannot be looked at; the next append raises

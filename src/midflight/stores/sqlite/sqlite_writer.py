@@ -160,6 +160,7 @@ class Writer:
     def _dispatch(self) -> None:
         """At the end of a turn of the loop: hand over what has come, or write it here and now."""
         jobs, self._gathered = self._gathered, []
+        # layer lone-job-does-not-overtake
         alone = len(jobs) == 1 and len(self._waiting) == 1  # or it would overtake
         quick = time.monotonic() > self._slow_until
         if alone and quick and jobs[0].light is not None and self._write_here(jobs[0]):
@@ -180,7 +181,7 @@ class Writer:
             return False
         try:
             light = job.light is not None and job.light(self._transaction, *job.about)
-            if not light or not self._turnstile.enter(wait=False):
+            if not light or not self._turnstile.enter(wait=False):  # layer loop-writes-in-turn-only
                 return False
             began = time.monotonic()
             try:
@@ -212,8 +213,8 @@ class Writer:
         assert self._minding is not None
         late, self._minding = self._loop.time() - self._minding.when(), None
         for job in self._waiting.values():
-            job.queued_at += late
-        self._give_up_on_old_jobs()
+            job.queued_at += late  # layer frozen-does-not-blame-another
+        self._give_up_on_old_jobs()  # layer nobody-waits-at-turnstile-without
         if self._waiting:
             self._mind_again()
 
@@ -258,7 +259,7 @@ class Writer:
     def _run(self) -> None:
         last = False
         while not last and (jobs := self._queue.get()) is not None:
-            with self._desk:
+            with self._desk:  # layer loop-and-thread-not-at-desk
                 last, batch = self._write(jobs)
                 self._announce(batch)
             del jobs, batch  # or the callers of the last batch are kept until the next one
@@ -288,17 +289,17 @@ class Writer:
             more = self._queue.get_nowait()  # there is no other consumer
             last = more is None
             jobs += more or []
-        with self._taking:
-            batch = [job for job in jobs if not job.taken]
+        with self._taking:  # layer job-taken-or-given
+            batch = [job for job in jobs if not job.taken]  # layer gives-up-at-turnstile-has
             for job in batch:
                 job.taken = True
         return last, batch
 
     def _commit(self, batch: list[Job]) -> None:
-        deadline = time.monotonic() + self._busy_s
+        deadline = time.monotonic() + self._busy_s  # layer file-locked-for-moment-waited
         while not (done := self._attempt(batch)) and self._busy and time.monotonic() < deadline:
             time.sleep(BUSY_AGAIN_S)  # somebody holds the file without passing the turnstile
-        if done or self._busy or len(batch) < 2:
+        if done or self._busy or len(batch) < 2:  # layer job-breaks-batch-fails-alone
             return
         for job in batch:
             self._attempt([job])
@@ -332,7 +333,7 @@ class Writer:
             if not isinstance(error, Exception):
                 self._hand_back(batch)  # on the loop, at Ctrl-C
                 raise
-            return unsure
+            return unsure  # layer writer-does-not-repeat
         return True
 
     def _undo(self) -> None:
@@ -350,6 +351,7 @@ class Writer:
     def _hand_back(self, jobs: list[Job]) -> None:
         for job in jobs:
             if job.error is None:
+                # layer watchers-told-before-author
                 self._deliver(job.result)  # all of them before anybody is answered: a stop too
         for job in jobs:
             self._waiting.pop(id(job), None)

@@ -149,7 +149,7 @@ class Transaction:
         except sqlite3.Error as error:
             self._file.look_at_failure(error)
             raise
-        self._file.look_after()
+        self._file.look_after()  # layer append-acknowledged-only
         for journal in self._touched | self._folded:
             state, _ = self._states.get(journal, (None, 0))
             rests = isinstance(state, RunState) and not state.driver and not state.wants_driver
@@ -195,6 +195,7 @@ class Transaction:
         except JournalConflict:
             self.flush()  # the first of two equal ones may be in this very batch
             begins = [(entry.journal, entry.expected + 1) for entry in decision.entries]
+            # layer repeated-decision-recognised
             if all(self._append_at(*place) == (decision.id,) for place in begins):
                 return Committed(self.records(begins), repeated=True)
             raise
@@ -207,6 +208,7 @@ class Transaction:
             self.adopt(folded)
         if request.id in self.staged.appends:
             self.flush()
+        # layer repeated-request-recognised
         if begins := self.db.execute(SQL["find_request"], (request.id,)).fetchall():
             return Committed(self.records(begins), repeated=True)
 
@@ -222,7 +224,7 @@ class Transaction:
 
         decision, note, view = draft_widening(request, view_of)
         records = self.stage(decision, view.states, requested=True)
-        if records and request.audit is not None:
+        if records and request.audit is not None:  # layer record-in-transaction-of-control
             self.stage_audit(of_request(request.audit, records))
         return Committed(records, note)
 
@@ -246,7 +248,7 @@ class Transaction:
         them a second time: they may hold what was not committed.
         """
         while folded:
-            journal, state = folded.popitem()
+            journal, state = folded.popitem()  # layer folded-outside-not-used-again
             if journal not in self._states:
                 self._states[journal] = (state, UNSEEN)
 
@@ -262,14 +264,14 @@ class Transaction:
         names = msgspec.json.encode(list(unread)).decode()
         heads = self.db.execute(SQL["heads"], (names,)).fetchall()
         long = {j: unread[j] for j, head in heads if head - unread[j].head > SOON_FOLDED}
-        if long:
+        if long:  # layer long-journal-folded-before-lock
             self.forget(long)
             raise Unfolded(long)
 
     def state(self, journal: str) -> State:
         """Return the state of a journal, with all that is in the store and in this transaction."""
         state, seen = self._states.get(journal, (None, -1))
-        if state is not None and seen == self._version:
+        if state is not None and seen == self._version:  # layer folded-states-trusted-only
             self._states.move_to_end(journal)
             return state
         if journal in self.staged.journals:
@@ -306,6 +308,7 @@ class Transaction:
         try:
             planned = plan(decision, states, self.now, touched, requested=requested, flag=int)
         except BaseException:
+            # layer failed-half-way-folded-again
             self.forget(touched)  # half of it was folded: fold again from the rows
             raise
         self._touched |= touched

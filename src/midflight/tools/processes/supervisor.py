@@ -132,7 +132,7 @@ class Supervisor:
         self.grace_s = grace_s
         self.tool = 0
         self.tool_end: int | None = None
-        self.subreaper = become_subreaper()
+        self.subreaper = become_subreaper()  # layer orphans-of-process-tool-come
         self.wake, wake_sender = os.pipe()
         for pipe in (self.wake, wake_sender):
             os.set_blocking(pipe, False)
@@ -164,7 +164,7 @@ class Supervisor:
 
     def aborted(self) -> bool:
         """Return whether the driver has asked for the end, or is gone; or no time is left."""
-        self.overtime = self.overtime or now() >= self.until
+        self.overtime = self.overtime or now() >= self.until  # layer supervisor-ends-tool-by-itself
         return self.overtime or bool(self.control.poll(0)) or os.getppid() != self.driver
 
     def reap(self) -> bool:
@@ -224,6 +224,7 @@ def main(arguments: list[str]) -> NoReturn:
     kept = [int(file) for file in held.split(",") if file]
     supervisor = Supervisor(*pipes[:2], int(driver), float(until or "inf"), float(grace_s), kept)
     if by_signal:
+        # layer sigterm-ends-tree-and-not-only
         signal.signal(signal.SIGTERM, lambda *_: os.write(pipes[2], b"x") and None)
     environment = dict(os.environb)
     environment.pop(b"LC_CTYPE", None)  # Python may have set it for itself: only CTYPE is theirs

@@ -301,7 +301,7 @@ def _is_seen_by_who_started_it(chosen: ServeOptions, listener: socket.socket) ->
     """Return whether a code may be printed: not into a log of a server that others reach."""
     named = chosen.public_url or chosen.allow_host  # then something in front brings others here
     here = not named and listener.getsockname()[0] in LOOPBACK
-    return here or sys.stdout.isatty()
+    return here or sys.stdout.isatty()  # layer others-reach-prints-no-code
 
 
 def _public_host(url: str) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ class RunFolders:
     async def look(self, store: Store) -> None:
         """Note before the purge which folders belong to runs of this store."""
         for path in sorted(self._workdir.glob(f"{RUN_PREFIX}*")):
-            if await _has(store, path.name):
+            if await _has(store, path.name):  # layer folder-goes-only-if-this-store
                 self._known.append(path)
             else:
                 self.strangers.append(str(path))
@@ -174,7 +174,7 @@ async def remove(store: Store, folders: RunFolders, before: float, batch: int = 
             await folders.follow(store)
     except BaseException:  # its answer may be lost, or somebody has interrupted us on the way
         with anyio.move_on_after(FOLLOW_S, shield=True):
-            await folders.follow(store)
+            await folders.follow(store)  # layer folders-go-with-each-batch-also
         raise
 
 

@@ -85,9 +85,10 @@ class Access(Struct):
         Pages, paths that are open to all and preflight requests need no key.
         """
         headers = Headers(scope=scope)
-        self._check_host(headers)
+        self._check_host(headers)  # layer host-checked
         self._check_origin(headers)
-        _check_query(scope["query_string"].decode("latin-1"))
+        _check_query(scope["query_string"].decode("latin-1"))  # layer secret-in-query-refused
+        # layer stranger-not-let
         if path in self.public or (is_page(path) and scope["method"] in SAFE):
             return None
         if is_preflight(scope):
@@ -96,6 +97,7 @@ class Access(Struct):
 
     def is_secure(self, scheme: str) -> bool:
         """Return whether browsers come over TLS, to this server or to a proxy in front of it."""
+        # layer behind-tls-cookie-goes-over-tls
         return scheme == "https" or self.public_url.startswith("https://")
 
     def cookie_name(self, headers: Headers) -> str:
@@ -132,7 +134,7 @@ class Access(Struct):
         if origin is None:
             return
         named = origin in self.origins or bool(origin and origin == self.public_url)
-        if not named and not self._is_own(origin, headers.get("host", "")):
+        if not named and not self._is_own(origin, headers.get("host", "")):  # layer origin-checked
             raise Problem(
                 403,
                 "wrong_origin",
@@ -147,8 +149,9 @@ class Access(Struct):
         browser sends no preflight request before such a page opens a WebSocket.
         """
         scheme, _, name = origin.partition("://")
-        if scheme not in {"http", "https"} or not name or name != host:
+        if scheme not in {"http", "https"} or not name or name != host:  # layer no-page-without
             return False
+        # layer behind-tls-page-came-without
         return scheme == "https" or not self.public_url or _split(name)[0].lower() in HERE
 
     def _identify(self, headers: Headers, method: str) -> Actor:
@@ -165,7 +168,7 @@ class Access(Struct):
                 "token as `Authorization: Bearer …`.",
                 headers={"www-authenticate": "Bearer"},
             )
-        if method not in SAFE and CUSTOM_HEADER not in headers:
+        if method not in SAFE and CUSTOM_HEADER not in headers:  # layer press-by-cookie-needs
             raise Problem(
                 403,
                 "header_missing",

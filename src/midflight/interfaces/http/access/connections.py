@@ -101,7 +101,7 @@ class Pending:
         oldest = next(one for one, whose in self._held.items() if whose == address)
         self.discard(oldest)
         self.dropped += 1
-        oldest.drop()
+        oldest.drop()  # layer connection-only-waits-dropped
 
 
 class InPieces:

@@ -60,12 +60,12 @@ class DoorAudit:
 
     async def answered(self, scope: Scope, visit: Visit, status: int, told: dict[str, Any]) -> bool:
         """Record a request that is about to be answered; False if it is only counted."""
-        if visit.records or not self._concerns(scope, status):
+        if visit.records or not self._concerns(scope, status):  # layer door-refuses-recorded
             return True
         refused = status >= 400
         source = f"{visit.by} {visit.address}".strip()
         floods = self._floods_of_callers if visit.by else self._floods
-        if refused and not floods.admits(source):
+        if refused and not floods.admits(source):  # layer flood-of-refusals-few-records
             return False
         about = {"method": str(scope["method"]), "status": status}
         asked = deed(
@@ -309,6 +309,7 @@ class Door:
         if has_body and headers.get("content-encoding", "identity").lower() != "identity":
             await swallow(receive, stranger=who is None)
             raise Problem(415, "packed", "send the body as it is, without `Content-Encoding`.")
+        # layer body-json-and-says
         if scope["method"] not in SAFE and has_body and kind != "application/json":
             await swallow(receive, stranger=who is None)
             raise Problem(415, "not_json", "send the body as `Content-Type: application/json`.")
@@ -316,6 +317,7 @@ class Door:
 
     def _body_limit(self, who: Actor | None) -> int:
         quotas = self._meter.quotas
+        # layer body-before-login-small
         return quotas.body_bytes if who else min(quotas.body_bytes, quotas.guest_body_bytes)
 
     def _note(
@@ -325,7 +327,7 @@ class Door:
         labels: dict[str, Any] = {"route": route, "method": _method(scope)}
         self._metrics.count("midflight_requests_total", **labels, status=status)
         self._metrics.count("midflight_request_seconds_total", seconds, **labels)
-        if scope["method"] in SAFE or quiet:
+        if scope["method"] in SAFE or quiet:  # layer control-leaves-line-of-audit
             return
         audit.info(
             "Control",

@@ -137,7 +137,7 @@ class Keyring:
             key = self._find(kept.codes, code)
             if key is None:  # another server was quicker
                 return None
-            kept.codes.remove(key)
+            kept.codes.remove(key)  # layer code-good-once
             cookie, made = self._new(key.name, key.role, SESSION_S)
             page_secret = _new_secret()
             session = msgspec.structs.replace(made, page=_digest(page_secret))
@@ -151,6 +151,7 @@ class Keyring:
     def of_session(self, cookie: str, page_secret: str) -> Actor | None:
         """Return whose session it is; None unless both secrets are of one session."""
         key = self._find(self._kept.sessions, cookie)
+        # layer cookie-without-page-secret-lets
         if key is None or not hmac.compare_digest(key.page, _digest(page_secret)):
             return None
         return _who(key)
@@ -190,6 +191,7 @@ class Keyring:
         """Look at all of them, so that the time says nothing about which one it was."""
         digest, now, found = _digest(secret), self._clock(), None
         for key in keys:
+            # layer key-ends-when-time-over
             if hmac.compare_digest(key.digest, digest) and not 0 < key.until < now:
                 found = key
         return found
@@ -265,7 +267,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _taken(handle: int) -> bool:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # layer two-servers-given-one-code
     except BlockingIOError:
         return False
     return True
@@ -276,7 +278,7 @@ def _new_secret() -> str:
 
 
 def _digest(secret: str) -> str:
-    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()  # layer keys-kept-as-digests
 
 
 def _note(kept: _Kept, change: Deed) -> None:

@@ -67,7 +67,7 @@ class Meter:
         """One more request; refused when the caller is too quick."""
         rate, now = self.quotas.requests_per_s, self._clock()
         left = _refilled(self._left, caller, rate, self.quotas.burst, now)
-        if left < 1:
+        if left < 1:  # layer too-quick-has-to-wait
             wait = max(1, round((1 - left) / rate))
             raise Problem(
                 429,
@@ -137,7 +137,7 @@ class Meter:
                 )
             complete = not message.get("more_body", False)
             seen += len(message.get("body", b""))
-            if seen > allowed:
+            if seen > allowed:  # layer body-measured-while-comes
                 raise await self.refused(receive, limit, message)
             if complete:
                 self.count_bytes(caller, seen)
@@ -171,6 +171,7 @@ async def swallow(
 
     Return whether that was all of it. If not, the answer has to end the connection.
     """
+    # layer stranger-body-refused-little
     seen, most = 0, SWALLOWED_OF_STRANGERS_MAX if stranger else SWALLOWED_MAX
     with anyio.move_on_after(SWALLOWED_S):
         while message is None or message.get("more_body", False):

@@ -213,6 +213,7 @@ class Agenda:
     @property
     def is_asking(self) -> bool:
         """True if a question is being said, or was when we asked the person to repeat."""
+        # layer yes-said-again-as-asked
         waiting = (said for said in (*self._now, *self._aside) if not said.is_heard)
         first = next((said for said in waiting if not said.fleeting), None)
         return first is not None and first.about is not None
@@ -282,7 +283,7 @@ class Agenda:
     def note_begun(self) -> None:
         """More was played: what has begun with it."""
         for said in self._now:
-            if said.is_begun and said.text and not said.fleeting:
+            if said.is_begun and said.text and not said.fleeting:  # layer nobody-answers-question
                 self.last_heard = said
                 if said.about and said not in self._asked:
                     self._asked.append(said)

@@ -209,6 +209,7 @@ class Mouth:
                     await _a_while(stirred)
 
     def _may_speak(self) -> bool:
+        # layer stopped-not-given-to-page
         return not self._silent and not self._playing.is_cutting and self._may()
 
     async def _give(self, clause: Clause, epoch: int) -> None:

@@ -118,7 +118,7 @@ class Making:
         """Nobody will say the others."""
         for clause, scope in self._scopes.items():
             if clause not in wanted:
-                scope.cancel()
+                scope.cancel()  # layer speech-nobody-will-say-not-made
 
     async def _make(self, clause: Clause, scope: anyio.CancelScope) -> None:
         """Make all of it; where it was dropped half made, and is to be said after all, anew.
@@ -137,7 +137,7 @@ class Making:
                                 clause.pcm, clause.marks = pcm, marks
                                 self._stir()
                 clause.pcm, clause.marks, clause.made = pcm, marks, True
-            clause.begun = not scope.cancelled_caught
+            clause.begun = not scope.cancelled_caught  # layer speech-dropped-half-made-does
         except SpeechFailed as error:
             clause.broken = error
         finally:

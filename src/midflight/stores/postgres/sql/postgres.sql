@@ -7,7 +7,9 @@ WITH moved AS (
     UPDATE journals
     SET head = $3, title = $4, phase = $5, driver = $6, epoch = $7, wants_driver = $8,
         open_questions = $9, due_at = $10, updated_at = $11, steps = $12, tokens = $13, usd = $14
+    -- layer lone-append-compares-heads
     WHERE journal = $1 AND head = $2 AND abs(clock() - $15) < 5
+        -- layer lone-append-knows-ids-of-requests
         AND NOT ($21 AND EXISTS (SELECT FROM events WHERE append_id = $20 AND requested))
     RETURNING journal
 )
@@ -144,6 +146,7 @@ SELECT * FROM journals WHERE journal IN (
     UNION
     SELECT w.journal FROM journals AS w
     WHERE w.wants_driver AND NOT EXISTS (
+        -- layer sweep-judges-leases-by-server
         SELECT FROM leases AS l WHERE l.driver = w.driver AND l.expires_at > (SELECT clock())
     )
 )
@@ -165,13 +168,16 @@ UPDATE switches SET is_on = false WHERE scope = $1 AND is_on RETURNING true
 -- No row comes back if another holds it.
 INSERT INTO leases AS l (driver, holder, expires_at) VALUES ($1, $2, clock() + $3)
 ON CONFLICT (driver) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+-- layer name-of-living-driver-own
 WHERE l.holder = excluded.holder OR l.expires_at <= clock()
 RETURNING true
 
 -- name: drop_lease
+-- layer lease-given-back-by-holder-only
 DELETE FROM leases WHERE driver = $1 AND holder = $2
 
 -- name: lease_lives
+-- layer asks-told-of-leases-by-server
 SELECT EXISTS (SELECT FROM leases WHERE driver = $1 AND expires_at > clock())
 
 -- name: blob
@@ -204,6 +210,7 @@ SELECT pg_backend_pid()
 -- name: notify
 -- News tell of what is on the disk already. A NOTIFY is a transaction, and its commit would be synced
 -- too, while somebody waits for their cancel to arrive: so this one, and no other, waits for no disk.
+-- layer news-do-for-speed
 WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
 SELECT pg_notify($1, payload) FROM hurry CROSS JOIN unnest($2::text[]) AS payload
 
@@ -219,12 +226,15 @@ SELECT
         FROM unnest($1::text[]) WITH ORDINALITY AS asked (name, place) ORDER BY place
     ) AS settings,
     CASE WHEN current_setting('synchronous_commit') = 'off'
+        -- layer commit-waits-for-disk
         THEN set_config('synchronous_commit', 'on', false)
     END,
     CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL
+        -- layer statement-client-died-ended
         THEN set_config('client_connection_check_interval', '500ms', false)
     END,
     CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+        -- layer role-limit-for-transactions
         THEN set_config('transaction_timeout', '0', false)
     END
 

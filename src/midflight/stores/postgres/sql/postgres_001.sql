@@ -47,12 +47,14 @@ CREATE TABLE events (
     append_id text COLLATE "C",          -- on the first event of an append in this journal
     requested boolean NOT NULL,          -- whether that append was a request: see below
     body text NOT NULL,
+    -- layer postgres-place-can-taken-once
     PRIMARY KEY (journal, position)      -- no two appends can take one place, not even the first
 );
 
 -- A request whose answer was lost is looked up here, by any process and after any restart. A
 -- decision needs no index: if it was committed, it begins right after the position its driver had
 -- folded. Most appends are decisions, and this index was a tenth of their time.
+-- layer postgres-request-can-taken-once
 CREATE UNIQUE INDEX events_by_request ON events (append_id, journal)
 WHERE requested AND append_id IS NOT NULL;
 
@@ -85,6 +87,7 @@ CREATE TABLE leases (
 
 -- The store's clock. Unlike now() it goes on during a transaction that waits for a lock.
 CREATE FUNCTION clock() RETURNS double precision LANGUAGE sql VOLATILE
+-- layer clock-goes-on-while-transaction
 RETURN date_part('epoch', clock_timestamp());
 
 
@@ -121,16 +124,19 @@ DECLARE
     in_time boolean := coalesce(abs(clock() - sent_at) < 5, true);
     left_out text[] := '{}';
 BEGIN
+    -- layer batch-locks-heads-compares
     PERFORM FROM journals WHERE journal = ANY (wanted) ORDER BY journal FOR UPDATE;
     at := clock();
     failed := ARRAY(
         SELECT w.append
         FROM unnest(of_append, wanted, expected) AS w (append, journal, expected)
         LEFT JOIN journals AS j ON j.journal = w.journal
+        -- layer batch-compares-heads
         WHERE coalesce(j.head, 0) <> w.expected OR NOT in_time
         UNION
         SELECT r.append::integer
         FROM unnest(request_ids) WITH ORDINALITY AS r (id, append)
+        -- layer batch-knows-ids-of-requests
         WHERE EXISTS (SELECT FROM events AS e WHERE e.append_id = r.id AND e.requested)
     );
     IF failed <> '{}' THEN
@@ -168,6 +174,7 @@ BEGIN
         FROM unnest(blob_journals, blob_hashes, blob_bodies) AS b (journal, hash, body)
         WHERE b.journal <> ALL (left_out)
         ORDER BY b.hash
+        -- layer refers-to-value-holds
         ON CONFLICT (hash) DO UPDATE SET hash = excluded.hash;
         INSERT INTO blob_uses (hash, journal)
         SELECT DISTINCT b.hash, b.journal FROM unnest(blob_journals, blob_hashes) AS b (journal, hash)
@@ -199,20 +206,27 @@ DECLARE
     judged double precision;
 BEGIN
     WHILE locked < cardinality(scopes) LOOP
+        -- layer reads-switch-holds
         PERFORM FROM switches WHERE scope = ANY (scopes) ORDER BY scope FOR SHARE;
         GET DIAGNOSTICS locked = ROW_COUNT;
         IF locked < cardinality(scopes) THEN
+            -- layer switch-nobody-has-set-has-row
             INSERT INTO switches (scope) SELECT s FROM unnest(scopes) AS s ORDER BY s
             ON CONFLICT DO NOTHING;
         END IF;
     END LOOP;
     judged := clock();
+    -- layer judges-lease-leaves-to-driver
     PERFORM FROM leases WHERE driver = ANY (drivers) AND expires_at <= judged
+    -- layer judges-lease-holds
     ORDER BY driver FOR SHARE;
+    -- layer request-locks-heads-decided
     PERFORM FROM journals WHERE journal = ANY (wanted) ORDER BY journal FOR UPDATE;
     at := clock();
+    -- layer request-under-lock-knows-id
     known := EXISTS (SELECT FROM events WHERE append_id = request_id AND requested);
     SELECT json_agg(s) INTO stopped FROM switches AS s WHERE s.scope = ANY (scopes) AND s.is_on;
+    -- layer claim-judges-leases-by-server
     alive := ARRAY(SELECT driver FROM leases WHERE driver = ANY (drivers) AND expires_at > judged);
     SELECT array_agg(journal), array_agg(head) INTO journals_found, heads
     FROM journals WHERE journal = ANY (wanted);
@@ -237,7 +251,9 @@ CREATE FUNCTION lock_for_kill(
 BEGIN
     LOOP
         INSERT INTO switches (scope) VALUES (wanted_scope) ON CONFLICT DO NOTHING;
+        -- layer kill-holds-switch
         PERFORM FROM switches WHERE scope = wanted_scope FOR UPDATE;
+        -- layer kill-sets-switch-also-if-removed
         EXIT WHEN FOUND;  -- else a purge has removed it while we waited
     END LOOP;
     UPDATE switches SET is_on = true, stopped_by = who, at = clock(), reason = why
@@ -256,9 +272,11 @@ BEGIN
                 'thread:' || thread
             )
         ORDER BY journal
+        -- layer kill-locks-runs-in-scope
         FOR UPDATE
     ) AS live;
     at := clock();
+    -- layer kill-knows-id
     known := EXISTS (SELECT FROM events WHERE append_id = kill_id AND requested);
 END $$;
 
@@ -338,11 +356,13 @@ BEGIN
             SELECT journal FROM journals
             WHERE kind = 'run' AND phase IN ('done', 'failed', 'cancelled', 'killed')
                 AND updated_at < ended_before AND journal > after COLLATE "C"
+            -- layer purge-leaves-alone-what-somebody
             ORDER BY journal LIMIT at_most - cardinality(runs) FOR UPDATE SKIP LOCKED
         );
         EXIT WHEN page = '{}';
         after := page[cardinality(page)];
         LOOP  -- under lock: one may just have been forked, or be needed by one that stays
+            -- layer postgres-purge-leaves-what-run-stays-forked
             needed := still_needed(page);
             EXIT WHEN needed = '{}';
             page := ARRAY(SELECT p FROM unnest(page) AS p WHERE p <> ALL (needed));
@@ -355,10 +375,12 @@ BEGIN
         SELECT journal FROM journals AS t
         WHERE kind = 'thread' AND open_questions = 0 AND updated_at < ended_before
             AND NOT EXISTS (SELECT FROM journals AS r WHERE r.thread = t.journal AND r.kind = 'run')
+        -- layer purge-leaves-alone-thread-in-run
         ORDER BY journal LIMIT at_most FOR UPDATE SKIP LOCKED
     );
     threads := ARRAY(  -- once more under lock: a run may just have begun there
         SELECT t FROM unnest(threads) AS t
+        -- layer purge-looks-once-more-under-lock
         WHERE NOT EXISTS (SELECT FROM journals AS r WHERE r.thread = t AND r.kind = 'run')
     );
     DELETE FROM journals WHERE journal = ANY (threads);
@@ -367,6 +389,7 @@ BEGIN
         DELETE FROM blob_uses WHERE journal = ANY (runs || threads) RETURNING hash
     )
     SELECT array_agg(DISTINCT hash) INTO hashes FROM dropped;
+    -- layer purge-locks-values-before-looks
     PERFORM FROM blobs WHERE hash = ANY (hashes) ORDER BY hash FOR UPDATE;
     DELETE FROM blobs AS b
     WHERE b.hash = ANY (hashes) AND NOT EXISTS (SELECT FROM blob_uses AS u WHERE u.hash = b.hash);
@@ -378,11 +401,13 @@ BEGIN
     -- everybody else takes switches before heads, so to wait for one here could be a deadlock.
     DELETE FROM switches WHERE scope IN (
         SELECT s.scope FROM switches AS s
+        -- layer switch-of-thread-stopped-stays
         WHERE NOT s.is_on
             AND s.scope IN (
                 SELECT 'thread:' || t FROM unnest(emptied || threads) AS t
                 WHERE NOT EXISTS (SELECT FROM journals AS j WHERE j.thread = t)
             )
+        -- layer purge-does-not-wait-for-switches
         ORDER BY s.scope FOR UPDATE SKIP LOCKED
     );
 END $$;

@@ -11,11 +11,13 @@ CREATE TABLE events (
     append_id TEXT,                      -- on the first event of an append in this journal
     requested INTEGER NOT NULL,          -- whether that append was a request: see below
     body TEXT NOT NULL,
+    -- layer place-can-taken-once
     PRIMARY KEY (journal, position)      -- the lock: no two appends can take one place
 );
 
 -- A request whose answer was lost is looked up here. A decision needs no index: if it was committed,
 -- it begins right after the position its driver had folded.
+-- layer request-can-taken-once
 CREATE UNIQUE INDEX events_by_request ON events (append_id, journal)
 WHERE requested AND append_id IS NOT NULL;
 
