@@ -18,7 +18,7 @@ from midflight.errors import InvalidRequest, MidflightError, Outdated
 from midflight.interfaces.chat.channel import Action, Button, Field, Form, Post
 from midflight.interfaces.chat.chat_memory import NOT_KNOWN, Finder, Memory
 from midflight.interfaces.chat.incoming import unstorable
-from midflight.interfaces.chat.run_posts import card, fields_of, payload_of
+from midflight.interfaces.chat.run_posts import TODOS_SHOWN, card, fields_of, payload_of
 from midflight.journal.events import QuestionOpened
 from midflight.journal.limits import limits_from
 from midflight.journal.phases import Phase
@@ -292,7 +292,6 @@ def _acknowledged(accepted: Ack) -> str:
     return f"{now} {said}." if accepted.status else now
 
 
-TODOS_SHOWN: Final = 5
 OPERATING: Final = ("kill", "release")
 
 

@@ -114,7 +114,7 @@ class Account:
 
 
 class Noting:
-    """How much a line has heard of the words of runs."""
+    """The words of runs that a line has heard, and how much of them."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
