@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layers import MUTANTS as JOURNAL
 from layers_away import AWAY_MUTANTS
-from layers_channels import CHANNEL_MUTANTS
+from layers_chat import CHANNEL_MUTANTS
 from layers_edge import EDGE_MUTANTS
 from layers_engines import ENGINE_MUTANTS
 from layers_models import MODEL_MUTANTS

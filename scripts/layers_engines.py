@@ -118,7 +118,9 @@ ENGINE_MUTANTS = (
         "engines: an undo in the dark proves nothing",
         "undo-in-dark-proves-nothing",
         DROP,
-        ("tests/kernel/test_receipt.py::test_what_happened_late_may_have_happened_after_its_undo",),
+        (
+            "tests/journal/test_receipt.py::test_what_happened_late_may_have_happened_after_its_undo",
+        ),
     ),
     Mutant(
         "Postgres workers: SIGTERM is ours and not the SDK's",

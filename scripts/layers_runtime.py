@@ -271,13 +271,13 @@ RUNTIME_MUTANTS = (
         "a cap that is not named stays",
         "cap-not-named-stays",
         Value("event.limits"),
-        ("tests/kernel/test_limits.py",),
+        ("tests/journal/test_limits.py",),
     ),
     Mutant(
         "nobody says that a thread was stopped",
         "nobody-says-thread-stopped",
         NEVER,
-        ("tests/kernel/test_pause.py",),
+        ("tests/journal/test_pause.py",),
     ),
     Mutant(
         "crash: a lost worker is given the time that it may still be at it",
@@ -397,19 +397,19 @@ RUNTIME_MUTANTS = (
         "crash: a repeat in doubt does not hide that a lost worker has done it",
         "repeat-in-doubt-does-not-hide",
         Without(1),
-        ("tests/kernel/test_receipt.py", "tests/scenarios/test_told_late.py"),
+        ("tests/journal/test_receipt.py", "tests/scenarios/test_told_late.py"),
     ),
     Mutant(
         "crash: an undo that may have come before or after it leaves it in doubt",
         "repeat-in-doubt-does-not-hide",
         Swap("(in_doubt or self._unsettled(other))", "in_doubt"),
-        ("tests/kernel/test_receipt.py",),
+        ("tests/journal/test_receipt.py",),
     ),
     Mutant(
         "crash: what was done once is not said to have been done twice",
         "done-once-not-said",
         Value("True"),
-        ("tests/kernel/test_facts.py",),
+        ("tests/journal/test_facts.py",),
     ),
     Mutant(
         "crash: what a lost worker has done is shown as done, whatever came of its repeat",
@@ -484,7 +484,7 @@ RUNTIME_MUTANTS = (
         "cancel: a run that never began is over with the acknowledgement",
         "run-never-began",
         ALWAYS,
-        ("tests/kernel/test_cancel.py",),
+        ("tests/journal/test_cancel.py",),
     ),
     Mutant(
         "crash: a takeover gives no more tries",
@@ -503,7 +503,7 @@ RUNTIME_MUTANTS = (
         "several-tries-under-key",
         Without(1),
         (
-            "tests/kernel/test_receipt.py::test_of_three_tries_none_is_silent_because_each_is_told_of_by_another",
+            "tests/journal/test_receipt.py::test_of_three_tries_none_is_silent_because_each_is_told_of_by_another",
         ),
     ),
     Mutant(

@@ -8,7 +8,7 @@ HARD = "tests/scenarios/test_messages_hard.py::test_"
 CHAT = "tests/scenarios/test_conversation.py::test_"
 SWITCHING = "tests/scenarios/test_switching.py::test_"
 OVERRULE = "tests/scenarios/test_overrule.py::test_"
-FRONT = "tests/kernel/test_front.py"
+FRONT = "tests/journal/test_front.py"
 TURNED = "tests/scenarios/test_turned.py::test_"
 WORDS = "tests/attacks/test_words.py::test_"
 
@@ -125,7 +125,7 @@ TALK_MUTANTS = (
         "talk: a waiting run begins nothing but a look at its messages",
         "waiting-run-begins-nothing",
         NEVER,
-        ("tests/kernel/test_table.py",),
+        ("tests/journal/test_table.py",),
     ),
     Mutant(
         "talk: what was chosen is applied only while the run moves",

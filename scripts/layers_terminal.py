@@ -44,13 +44,13 @@ TERMINAL_MUTANTS = (
         "time: nobody's time is counted for a dead driver",
         "nobody-time-counted-for-dead",
         NEVER,
-        ("tests/kernel/test_driven_time.py",),
+        ("tests/journal/test_driven_time.py",),
     ),
     Mutant(
         "a redirect is not refused for the pause that was seen coming",
         "redirect",
         ALWAYS,
-        ("tests/kernel/test_keys.py",),
+        ("tests/journal/test_keys.py",),
     ),
     Mutant(
         "terminal: a line that is refused stays open",

@@ -45,7 +45,7 @@ PARTS = {
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
 DOORS = (
-    "assistant", "attacks", "channels", "cli", "client", "demo", "doors", "engines", "kit",
+    "assistant", "attacks", "chat", "cli", "client", "demo", "doors", "engines", "kit",
     "models", "page", "remote", "server", "telemetry", "tools", "tui", "type_checks", "voice",
     "web",
 )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from shares import BROWSERS_MAX, Shares, border
 
 BROWSER = "tests/page/test_matrix.py::test_"
-OTHER = "tests/kernel/test_pause.py::test_"
+OTHER = "tests/journal/test_pause.py::test_"
 
 
 class Worker:

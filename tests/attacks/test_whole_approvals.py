@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from kernel.journals import running
+from journal.journals import running
 from midflight.interfaces.agui.agui_state import open_interrupts
 from midflight.interfaces.chat.discord_posts import TEXT_MAX, pieces, view_of
 from midflight.interfaces.chat.run_posts import card

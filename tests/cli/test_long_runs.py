@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 
 from cli.scene import MIDFLIGHT
-from kernel.histories import histories
-from kernel.journals import Run, running
+from journal.histories import histories
+from journal.journals import Run, running
 from midflight.interfaces.cli.run_display import Lines, Picture
 from midflight.journal import events as e
 from midflight.journal.phases import Outcome

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.scene import Scene
-from kernel.journals import Run, running
+from journal.journals import Run, running
 from midflight.errors import NeedsPerson
 from midflight.interfaces.cli.rich_console import step_line
 from midflight.interfaces.cli.run_display import Lines

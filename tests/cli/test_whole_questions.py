@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from cli.scene import Scene
 from cli.terminal import Terminal
-from kernel.journals import running
+from journal.journals import running
 from midflight.interfaces.cli.run_display import Lines, Picture
 from midflight.view import RunBook, ThreadBook
 

@@ -13,7 +13,7 @@ from engines.faults import (
 )
 from engines.fleet import Freeze
 from engines.fleet_world import Noted
-from kernel.journals import running
+from journal.journals import running
 from midflight.journal import events as e
 from midflight.journal.phases import Outcome
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kernel.journals import Run
+from journal.journals import Run
 from midflight.interfaces.terminal import looks
 from midflight.journal.events import QuestionOpened
 from midflight.journal.limits import Meter

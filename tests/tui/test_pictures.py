@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kernel.journals import Run, running
+from journal.journals import Run, running
 from midflight.interfaces.tui import panes
 from midflight.interfaces.tui.theme import DARK, tones
 from midflight.journal import events as e

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernel.journals import Run, running
+from journal.journals import Run, running
 from midflight.interfaces.cli.acknowledgement import raising
 from midflight.journal import events as e
 from midflight.journal.limits import limits_from

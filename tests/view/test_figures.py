@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kernel.journals import running
+from journal.journals import running
 from midflight.interfaces.chat.run_posts import Standing, meters
 from midflight.interfaces.terminal import looks
 from midflight.journal import events as e

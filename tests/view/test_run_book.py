@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.histories import histories
-from kernel.journals import ANN, Run
+from journal.histories import histories
+from journal.journals import ANN, Run
 from midflight.interfaces.terminal import looks
 from midflight.journal import events as e
 from midflight.journal.phases import ENDS, Cause, Effect, Outcome

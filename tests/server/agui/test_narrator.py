@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
+from journal.histories import histories
+from journal.journals import ANN, Run
 from journals.golden import FOLDER, read
-from kernel.histories import histories
-from kernel.journals import ANN, Run
 from midflight.interfaces.agui.agui_events import Narrator, is_ours
 from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome

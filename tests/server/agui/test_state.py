@@ -9,8 +9,8 @@ from ag_ui.core import RunErrorEvent, RunFinishedEvent
 from hypothesis import given, settings
 from msgspec import Raw
 
-from kernel import journals as j
-from kernel.histories import histories
+from journal import journals as j
+from journal.histories import histories
 from midflight.interfaces.agui.agui_state import (
     ending,
     is_at_rest,
