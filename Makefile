@@ -61,7 +61,7 @@ walk: $(INSTALLED)  ## trace a step, a cancel, a message and a spoken "wait": WA
 	@$(BIN)/python scripts/walk.py $(WALK)
 
 bench-journal: $(INSTALLED)  ## measure the stores against raw SQLite and raw asyncpg
-	@PYTHONPATH=tests $(BIN)/python bench/journal.py
+	@PYTHONPATH=tests $(BIN)/python bench/journal_rates.py
 
 bench-interrupt: $(INSTALLED)  ## measure how soon a stop is heard, and what steps and paused runs cost
 	@PYTHONPATH=tests $(BIN)/python bench/interrupt.py
