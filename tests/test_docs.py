@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MEASURED = {
     "assistant": "talking",
     "interrupt": "interrupt",
-    "journal": "journal",
+    "journal": "journal_rates",
     "page": "browser",
     "scale": "scale",
     "server": "http_server",

@@ -34,7 +34,7 @@ class Scene:
             "TERM": "xterm-256color",
         }
         for name in list(self.env):
-            if name.startswith("MIDFLIGHT_"):
+            if name.startswith("MIDFLIGHT_") or name == "PYTHONUNBUFFERED":  # few people set it
                 del self.env[name]
 
     def call(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

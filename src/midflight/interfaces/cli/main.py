@@ -96,6 +96,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         let_go(sys.stdout)
         return os.EX_OK
+    finally:
+        _drop_unread_words()
+
+
+def _drop_unread_words() -> None:
+    """Drop words for a closed terminal: with them Python would exit with status 120."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        from midflight.interfaces.cli.console import let_go
+
+        let_go(sys.stderr)
 
 
 def _open_what_is_closed(*, greets: bool) -> None:
