@@ -8,7 +8,7 @@ import { connection, go, runSheet, set, state } from "./store";
 
 const KEPT = "midflight-presses";
 const NOTICE_MS = 8_000;
-const PROBE_MS = 1_000;
+export const PROBE_MS = 1_000;
 const AGAIN_MS = [300, 1000, 2000];
 
 /** Press a verb of a run. Gives what the server said, or null when it was refused or waits for the line. */

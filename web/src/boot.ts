@@ -3,7 +3,7 @@ import { link, type Link } from "./net/link";
 import { api, Refused } from "./net/api";
 import { LIVING } from "./model/types";
 import type { News } from "./model/world";
-import { probe, rememberedPresses, resend } from "./actions";
+import { PROBE_MS, probe, rememberedPresses, resend } from "./actions";
 import { pathOf } from "./model/route";
 import { addRows, arrive, forgetOthers, go, heard, onChange, runSheet, set, state, threadSheet } from "./store";
 
@@ -12,9 +12,15 @@ let shown = ""; // the address that was looked up last
 
 export async function boot(): Promise<void> {
   addEventListener("popstate", arrive);
-  addEventListener("offline", () => void probe());
+  addEventListener("offline", goneOffline);
   rememberedPresses();
   await comeIn();
+}
+
+/** A browser may say so a moment before it cuts what is under way: what answers now may not answer then. */
+function goneOffline(): void {
+  void probe();
+  setTimeout(() => void probe(), 2 * PROBE_MS);
 }
 
 export async function comeIn(): Promise<void> {
