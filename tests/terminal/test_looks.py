@@ -52,9 +52,9 @@ def test_no_two_states_of_a_step_share_a_sign() -> None:
     ("phase", "reads", "says"),
     [
         (Phase.RUNNING, True, "read at the next safe point"),
-        (Phase.RUNNING, False, "kept; it is not known to read while it works"),
+        (Phase.RUNNING, False, "kept, but this agent may not read it"),
         (Phase.PAUSED, True, "read when it goes on"),
-        (Phase.PAUSED, False, "kept; it is not known to read while it works"),
+        (Phase.PAUSED, False, "kept, but this agent may not read it"),
         (Phase.CANCELLING, True, "kept in the thread"),
         (Phase.CANCELLING, False, "kept in the thread"),
         (Phase.DONE, False, "nobody reads it until a run starts"),

@@ -209,7 +209,7 @@ def test_a_slot_names_the_role_that_it_takes() -> None:
     ("fields", "words"),
     [
         ({"reads_messages": True}, "read at the next safe point"),
-        ({"reads_messages": False}, "kept; it is not known to read while it works"),
+        ({"reads_messages": False}, "kept, but this agent may not read it"),
         ({"reads_messages": True, "phase": Phase.PAUSED}, "read when it goes on"),
         ({"reads_messages": False, "phase": Phase.CANCELLING}, "kept in the thread"),
         ({"phase": Phase.DONE}, "starts the next run"),

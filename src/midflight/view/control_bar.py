@@ -228,7 +228,7 @@ def read_when(sheet: RunSheet, *, converses: bool = True) -> str:
     if sheet.phase is Phase.CANCELLING:
         return "kept in the thread"
     if not sheet.reads_messages:
-        return "kept; it is not known to read while it works"
+        return "kept, but this agent may not read it"
     return "read when it goes on" if sheet.phase is Phase.PAUSED else "read at the next safe point"
 
 
