@@ -47,7 +47,7 @@ async def test_a_started_run_is_a_handle_that_knows_its_result(driving: Open, do
         assert await run.result() == "3 approve"
         assert run == await Client(opened).start(asker, "count", key="once")
         assert await run.questions() == []
-        with pytest.raises(InvalidRequest, match="will ask nothing more"):
+        with pytest.raises(InvalidRequest, match="is done and will ask nothing more"):
             await run.next_question()
 
 
@@ -204,7 +204,9 @@ async def test_a_type_that_no_answer_can_have_is_refused(driving: Open) -> None:
 
     async with driving(booker) as control:
         run = await Client(control).start(booker, "book")
-        assert (await run.result()).startswith("schema= of run.ask cannot be Stage: ")
+        told = await run.result()
+        assert told.startswith("schema= of run.ask cannot be Stage: it has no JSON Schema (")
+        assert "\n" not in told
 
 
 async def test_requests_are_recorded_in_the_name_of_the_actor_for_whom_a_client_acts(

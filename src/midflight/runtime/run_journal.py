@@ -301,7 +301,11 @@ class RunJournal:
             return await self._settle((*before, fact), then)
         except (NotReadable, PayloadTooLarge) as refused:  # no store takes it, now or later
             about = {"action": "fact_mended", "run": self.state.journal, "error": str(refused)}
-            log.error("A fact could not be stored as it was; its texts were cut", extra=about)
+            words = (
+                "How something ended in run %s was recorded with its texts cut and its result left "
+                "out, because it could not be stored as it was: %s"
+            )
+            log.error(words, self.state.journal, refused, extra=about)
             return await self._settle((*before, mended(fact, refused)), then)
 
     async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:
