@@ -229,3 +229,16 @@ async def test_the_public_names_open_a_store_and_drive_its_runs(tmp_path: object
         run = await client.start(asker, "count")
         receipt = await run.cancel_and_wait()
         assert receipt.phase is Phase.CANCELLED
+
+
+async def test_whoever_waits_for_a_question_of_a_run_that_fails_is_told_that_it_has_failed(
+    driving: Open,
+) -> None:
+    @agent
+    async def unlucky(run: Run) -> None:
+        raise RuntimeError("no luck")
+
+    async with driving(unlucky) as control:
+        run = await Client(control).start(unlucky, "work")
+        with pytest.raises(InvalidRequest, match=f"^run {run.id} has failed and will ask nothing"):
+            await run.next_question()
