@@ -192,8 +192,9 @@ def control_of(client: Client | Control) -> Control:
     control = client.controls if isinstance(client, Client) else client
     if not isinstance(control, Control):
         raise InvalidRequest(
-            "this needs a client of midflight.open, and was given one of midflight.connect: open "
-            "the store itself, or use what its server offers. Nothing was started."
+            "a client of midflight.connect cannot be used here, because its store is on a server: "
+            "open the store itself with midflight.open, or use what the server offers. Nothing was "
+            "started."
         )
     return control
 

@@ -93,9 +93,9 @@ class Outdated(Refused):
     def __init__(self, run: str, expected: int, changed_at: int) -> None:
         self.run, self.expected, self.changed_at = run, expected, changed_at
         super().__init__(
-            f"run {run} has changed at position {changed_at}, after position {expected}, on which "
-            "the request was decided: look again and repeat it if it still fits. The run was not "
-            "changed."
+            f"run {run} has changed at position {changed_at}, and this request was decided on what "
+            f"was known at position {expected}: look again, and repeat it if it still fits. The "
+            "run was not changed."
         )
 
 
@@ -105,8 +105,8 @@ class KeyReused(Refused):
     def __init__(self, journal: str, key: str, position: int) -> None:
         self.journal, self.key, self.position = journal, key, position
         super().__init__(
-            f"key {key!r} was used at position {position} of {journal} for another request; "
-            "choose a new key. Nothing was changed."
+            f"the idempotency key {key!r} was used at position {position} of {journal} for another "
+            "request; choose a new key. Nothing was changed."
         )
 
 
@@ -314,7 +314,9 @@ class UnpairedCall(ModelError):
 
     def __init__(self, call: str, why: str) -> None:
         self.call = call
-        super().__init__(f"tool call {call}: {why}. Nothing was sent.")
+        super().__init__(
+            f"tool call {call} {why}. Each call needs one result, right after it. Nothing was sent."
+        )
 
 
 class RemoteError(MidflightError):
@@ -326,11 +328,11 @@ class ServerAway(RemoteError):
 
     def __init__(self, url: str, why: str, *, sent: bool = False, key: str = "") -> None:
         self.url, self.why, self.sent, self.key = url, why, sent, key
-        unsure = "It is not known whether the request was taken: look"
-        unsure += f", or repeat it under the key {key}, which does nothing twice." if key else "."
+        unsure = "It is not known whether the request was taken: look before you send it again"
+        unsure += f", or send it again with the key {key}: then it is done only once" * bool(key)
         super().__init__(
             f"cannot reach the agent server at {url}: {why}. Runs are saved there and go on when "
-            f"it is back. {unsure if sent else 'Nothing was changed.'}"
+            f"it is back. {unsure if sent else 'Nothing was changed'}."
         )
 
 
@@ -382,8 +384,8 @@ class NoSuchRequest(JournalNotFound):
         super().__init__(journal)
         self.position = position
         self.args = (
-            f"there is no request at position {position} of {journal}: name the position that the "
-            "request was acknowledged with. Nothing was changed.",
+            f"there is no request at position {position} of {journal}: give the position that its "
+            "acknowledgement names. Nothing was changed.",
         )
 
 
@@ -441,4 +443,5 @@ def to_install(*extras: str) -> str:
 
     There is no release: the name on the package index is not ours, so nobody is told to use it.
     """
-    return f"pip install './midflight[{','.join(extras)}]' (beside your clone of Midflight)"
+    where = "in the folder that holds your clone of Midflight"
+    return f"pip install './midflight[{','.join(extras)}]' ({where})"

@@ -164,7 +164,7 @@ async def in_thread(function: Callable[[], T]) -> T:
     for error in raised:
         if issubclass(type(error), Exception) and type(error) is not StopIteration:
             raise error
-        raise RuntimeError(f"{type(error).__name__} was raised in a thread") from error
+        raise RuntimeError(f"{type(error).__name__} was raised in a guard's thread") from error
     return returned[0]
 
 

@@ -16,7 +16,7 @@ from midflight.control.ack import Ack
 from midflight.control.todos import TodoOffer
 from midflight.control.transcript import Line
 from midflight.conversation import Action
-from midflight.errors import InvalidRequest
+from midflight.errors import ENDED, InvalidRequest
 from midflight.journal.events import QuestionOpened
 from midflight.journal.limits import NO_CAPS
 from midflight.journal.phases import Cause, Phase
@@ -262,7 +262,7 @@ class RunHandle(Generic[T]):
         """Wait until the run asks something, and return its oldest open question."""
         state = await self.until(lambda s: bool(s.questions) or not s.alive)
         if not state.questions:
-            raise InvalidRequest(f"run {self.id} is {state.phase} and will ask nothing more.")
+            raise InvalidRequest(f"run {self.id} {ENDED[state.phase]} and will ask nothing more.")
         return await self._question(min(state.questions))
 
     async def state(self) -> RunState:

@@ -311,7 +311,9 @@ class Follower:
                 await anyio.sleep(AGAIN_S)
             except Exception:  # no run may end because it cannot be told
                 run = moved.pop()
-                log.warning("Not told", exc_info=True, extra={"action": "not_told", "run": run})
+                about = {"action": "not_told", "run": run}
+                words = "What happened in run %s could not be passed on to OpenTelemetry"
+                log.warning(words, run, exc_info=True, extra=about)
             finally:
                 for name in moved:  # is looked at again
                     movements.note(name)

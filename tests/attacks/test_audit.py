@@ -537,7 +537,7 @@ async def test_a_file_of_keys_that_cannot_be_read_ends_no_server_and_no_request(
     async with owned_tasks(records.run):
         await until(lambda: not keyring.changes())
         path.write_text("{")
-        await until(lambda: "Changes of keys are not in the audit yet" in caplog.messages)
+        await until(lambda: "Changes of keys could not be recorded in the audit yet" in caplog.text)
         path.unlink()
         keyring.issue("ben")
         await until(lambda: not keyring.changes())

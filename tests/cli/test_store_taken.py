@@ -50,5 +50,5 @@ def test_who_drives_on_a_deleted_store_ends_and_says_why(tmp_path: Path, command
     assert driver.returncode == 3, told
     assert "midflight.db is not the store any more that this process had opened" in told
     assert "Traceback" not in told
-    assert "Sweep failed" not in told
+    assert "The search for runs" not in told
     assert noted(notes) <= by_then + 2  # what had been begun

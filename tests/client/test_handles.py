@@ -47,7 +47,7 @@ async def test_a_started_run_is_a_handle_that_knows_its_result(driving: Open, do
         assert await run.result() == "3 approve"
         assert run == await Client(opened).start(asker, "count", key="once")
         assert await run.questions() == []
-        with pytest.raises(InvalidRequest, match="will ask nothing more"):
+        with pytest.raises(InvalidRequest, match="is done and will ask nothing more"):
             await run.next_question()
 
 
@@ -204,7 +204,9 @@ async def test_a_type_that_no_answer_can_have_is_refused(driving: Open) -> None:
 
     async with driving(booker) as control:
         run = await Client(control).start(booker, "book")
-        assert (await run.result()).startswith("schema= of run.ask cannot be Stage: ")
+        told = await run.result()
+        assert told.startswith("schema= of run.ask cannot be Stage: it has no JSON Schema (")
+        assert "\n" not in told
 
 
 async def test_requests_are_recorded_in_the_name_of_the_actor_for_whom_a_client_acts(
@@ -227,3 +229,16 @@ async def test_the_public_names_open_a_store_and_drive_its_runs(tmp_path: object
         run = await client.start(asker, "count")
         receipt = await run.cancel_and_wait()
         assert receipt.phase is Phase.CANCELLED
+
+
+async def test_whoever_waits_for_a_question_of_a_run_that_fails_is_told_that_it_has_failed(
+    driving: Open,
+) -> None:
+    @agent
+    async def unlucky(run: Run) -> None:
+        raise RuntimeError("no luck")
+
+    async with driving(unlucky) as control:
+        run = await Client(control).start(unlucky, "work")
+        with pytest.raises(InvalidRequest, match=f"^run {run.id} has failed and will ask nothing"):
+            await run.next_question()

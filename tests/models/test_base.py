@@ -39,15 +39,19 @@ def test_calls_with_one_result_each_right_after_them_are_paired(turns: tuple[Tur
         ((ASK, CALLS, result("a")), "b", "no result at the end"),
         ((ASK, CALLS, result("a"), ASK, result("b")), "b", "before the next user turn"),
         ((ASK, CALLS, result("a"), CALLS), "b", "before the next assistant turn"),
-        ((ASK, CALLS, result("a"), result("a"), result("b")), "a", "second result"),
+        (
+            (ASK, CALLS, result("a"), result("a"), result("b")),
+            "a",
+            "tool call a has a second result. Each",
+        ),
         ((ASK, CALLS, result("a"), result("b"), ASK, result("b")), "b", "second result"),
-        ((ASK, result("z")), "z", "never made"),
-        ((ASK, CALLS, result("a"), result("b"), CALLS), "a", "another call has the same"),
+        ((ASK, result("z")), "z", "was never made, yet a result"),
+        ((ASK, CALLS, result("a"), result("b"), CALLS), "a", "no id of its own"),
         ((Turn("user", calls=CALLS.calls),), "a", "only the assistant"),
         (
             (Turn("assistant", calls=(ToolCall("", "x", "{}"),)),),
             "without an id",
-            "another call has the same",
+            "no id of its own",
         ),
     ],
 )

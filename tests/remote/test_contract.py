@@ -617,6 +617,6 @@ async def test_a_place_where_nothing_was_asked_is_named_in_words(driving: Open, 
         run = await control.start("worker", "tea")
         thread = (await control.ended(run)).thread
         for journal in (run, thread):
-            words = f"there is no request at position 41 of {journal}: name the position"
+            words = f"there is no request at position 41 of {journal}: give the position"
             with pytest.raises(errors.JournalNotFound, match=words):
                 await control.applied(Ack(journal, "pause", 41))

@@ -171,7 +171,8 @@ async def test_an_agent_that_will_never_end_is_left_behind_and_named(
 ) -> None:
     await cancelled_by(driving, for_ever)
 
-    assert "The agent's function does not end and was abandoned" in caplog.messages
+    (told,) = [one for one in caplog.messages if "did not end when it was told to" in one]
+    assert "it was left behind, and the run goes on without it" in told
 
 
 async def test_one_on_its_way_back_that_catches_it_is_told_again_and_given_no_more_records(

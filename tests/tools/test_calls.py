@@ -85,7 +85,7 @@ async def test_a_process_that_ends_before_the_function_returns_is_an_error() -> 
 
 @pytest.mark.parametrize("function", [functions.makes_a_lock, functions.makes_a_local_class])
 async def test_a_result_that_cannot_be_pickled_names_the_function(function: Any) -> None:
-    with pytest.raises(CallFailed, match=rf"{function.__name__} .*result cannot be pickled"):
+    with pytest.raises(CallFailed, match=rf"{function.__name__} .*result cannot be sent back"):
         await call_in_process(function)
 
 

@@ -142,7 +142,7 @@ async def test_what_cannot_be_started_says_why_and_runs_nothing(tmp_path: Path) 
 async def test_a_supervisor_that_does_not_come_up_means_that_nothing_was_run(
     weak: None, tmp_path: Path
 ) -> None:
-    with pytest.raises(ProcessNotStarted, match="supervisor did not start"):
+    with pytest.raises(ProcessNotStarted, match="watches over it did not start"):
         await run_process(["touch", str(tmp_path / "made")], env=weakness("dies before the start"))
     assert not (tmp_path / "made").exists()
 

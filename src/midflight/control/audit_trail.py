@@ -234,7 +234,14 @@ async def record_now(store: Store, *deeds: Deed) -> None:
     except (StoreError, TimeoutError) as error:
         for lost in deeds:
             told = {"action": "audit_not_written", "deed": msgspec.structs.asdict(lost)}
-            log.error("A record of the audit was not written", extra=told | {"error": str(error)})
+            words = "The audit lacks a record (%s by %s, %s), which could not be written: %s"
+            given = (
+                lost.action,
+                lost.by or "nobody",
+                lost.outcome,
+                str(error) or "no answer in time",
+            )
+            log.error(words, *given, extra=told | {"error": str(error)})
 
 
 def summed_up(floods: Flood, door: str, *, all_of_them: bool = False) -> list[Deed]:

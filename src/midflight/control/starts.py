@@ -102,7 +102,8 @@ def _same_agent(busy: RunState, created: e.RunCreated) -> None:
     if busy.agent != created.agent:
         raise InvalidRequest(
             f"{created.thread} is busy with run {busy.journal} of agent {busy.agent}, so "
-            f"{created.agent} cannot answer there now. Nothing was changed."
+            f"{created.agent} cannot answer there now: wait until that run has ended, or use "
+            "another thread. Nothing was changed."
         )
 
 

@@ -247,14 +247,16 @@ class Crew:
         """Try again a few times; then end the run, in words."""
         about = {"action": "driver_failed", "run": run, "error": words(error)}
         if _has_no_store(error):  # the store itself ends the block in which it is open
-            log.error("A run is not driven here any more: its store is gone", extra=about)
+            log.error("Run %s is not driven here any more: its store is gone", run, extra=about)
             return
         failures = self._failures.setdefault(run, Failures())
         self._stumbled.add(run)  # layer driver-fails-gives-run-back
         if is_trouble(error) or not failures.count(anyio.current_time()):
-            log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
+            told = "The driver of run %s failed; the run is taken up again in a few seconds"
+            log.error(told, run, extra=about, exc_info=error)
             return
-        log.error("Driver failed %d times; the run is given up", TRIES, extra=about, exc_info=error)
+        told = "The driver of run %s failed %d times; this process drives the run no longer"
+        log.error(told, run, TRIES, extra=about, exc_info=error)
 
         def decided(view: View) -> Draft:
             state = view.states[run]
@@ -266,7 +268,8 @@ class Crew:
             failures.head = (await journals.row(run)).head
         except MidflightError as refused:
             about = {"action": "not_given_up", "run": run, "error": words(refused)}
-            log.error("A run could not be given up", extra=about)
+            told = "It could not be recorded that run %s is driven here no longer: %s"
+            log.error(told, run, words(refused), extra=about)
 
     def _is_given_up(self, row: Row) -> bool:
         """Return whether nobody has changed the run since it was given up here."""
@@ -316,7 +319,8 @@ class Crew:
             await work(*args)
         except MidflightError as error:  # it was purged, or the store does not take it
             about = {"action": "late_outcome_lost", "error": error}
-            log.warning("What ended late could not be put on record", extra=about)
+            told = "A tool that was left behind has ended, and how it ended was not recorded: %s"
+            log.warning(told, error, extra=about)
 
     async def _claim(self, journals: JournalClient, row: Row) -> bool:
         steps = (await journals.clock_of(row.journal)).steps

@@ -61,7 +61,8 @@ async def leaving_on(
             with anyio.move_on_after(patience_s + GRACE_S):
                 while await anext(received) is signal.SIGHUP:
                     pass  # one that had come before we took the first, and not a second order
-            log.warning("Ends at once", extra={"action": "left", "signal": first.name})
+            words = "This process ends at once: it was told to end twice, or did not end in time"
+            log.warning(words, extra={"action": "left", "signal": first.name})
             signal.signal(first, signal.SIG_DFL)
             os.kill(os.getpid(), first)
 

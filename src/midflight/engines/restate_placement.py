@@ -119,7 +119,8 @@ class RestateEngine:
         except JournalNotFound:
             return
         except StoreError as error:
-            log.warning("A run could not be looked at", extra=_about(run, "look_failed", error))
+            words = "Run %s could not be read, so Restate was not told of it; trying again: %s"
+            log.warning(words, run, error, extra=_about(run, "look_failed", error))
             return
         # Told again of the same state, while that call waits or goes on, Restate drops it. It
         # forgets the key with the call's end, because a worker may leave where nothing has changed.
@@ -137,7 +138,8 @@ class RestateEngine:
                 self.unknown.set()  # layer one-restate-does-not-know-tells
             if self._reached:  # once, and not for every run every two seconds
                 about = _about(run, "engine_unreached", error)
-                log.warning("Restate could not be told; every sweep tries again", extra=about)
+                words = "Restate could not be told to have run %s driven; trying again: %s"
+                log.warning(words, run, about["error"], extra=about)
             self._reached = False
             return
         if not self._reached:
@@ -194,10 +196,10 @@ async def keep_registered(engine: RestateEngine, restate: Restate, uri: str) -> 
         if in_a_row == IN_VAIN:
             about = {"action": "still_unknown", "service": restate.service}
             log.warning(
-                "Restate's admin knows service %s and its ingress does not: are %s and %s the same "
-                "Restate, and the right way round?",
-                restate.service,
+                "Restate's admin (%s) knows service %s, and its ingress (%s) does not: see that "
+                "both addresses are of the same Restate, and that they are the right way round",
                 shown(restate.admin),
+                restate.service,
                 shown(restate.ingress),
                 extra=about,
             )
@@ -215,7 +217,8 @@ async def register(restate: Restate, uri: str) -> None:
                     return
         except TROUBLE as error:
             about = {"action": "register_failed", "uri": shown(uri), "error": shown(_reason(error))}
-            log.warning("Restate was not told of this worker; trying again", extra=about)
+            words = "This worker could not be registered with Restate; trying again: %s"
+            log.warning(words, about["error"], extra=about)
             await anyio.sleep(REGISTER_S)
             continue
         if anew:  # another service shares the address and does the same: do not fight

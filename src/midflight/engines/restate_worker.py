@@ -105,8 +105,9 @@ class Worker:
             self._missed = True
             about = {"action": "run_unknown", "run": run, "service": self.engine.service}
             log.warning(
-                "Restate asks for run %s, which is not in this store: it was purged, or workers of "
-                "another store have the same --service %s and miss their runs",
+                "Restate asks for run %s, which is not in this store: it was purged, or its store "
+                "is another one, whose workers have the same --service %s. Then give each store a "
+                "--service of its own",
                 run,
                 self.engine.service,
                 extra=about,
@@ -273,7 +274,10 @@ class Door:
         if now - self._sure_at > UNSURE_S and not self.unsure.is_set():
             self.unsure.set()  # layer one-not-sure-of-lease-closes
             about = {"action": "door_closed"}
-            log.warning("The lease stays lost: Restate's calls go elsewhere", extra=about)
+            words = (
+                "This worker has lost its lease; until it has it again it takes no calls of Restate"
+            )
+            log.warning(words, extra=about)
 
     async def keep(self, app: App) -> None:
         """Let calls in, over and over, until the worker leaves."""
@@ -294,7 +298,8 @@ class Door:
         else:
             return  # it stays closed, as was said
         if self.unsure.is_set() and self._sure():
-            log.info("Restate's calls may come in again", extra={"action": "door_open"})
+            words = "This worker has its lease again and takes calls of Restate"
+            log.info(words, extra={"action": "door_open"})
         self.unsure = anyio.Event()
 
     async def _open(self, app: App) -> None:
@@ -302,7 +307,9 @@ class Door:
             listener = self._listen()
         except InvalidRequest as error:  # somebody has taken our port while it was closed
             about = {"action": "door_blocked", "error": str(error)}
-            log.warning("Restate's calls cannot come in; trying again", extra=about)
+            log.warning(
+                "This worker takes no calls of Restate; trying again: %s", error, extra=about
+            )
             return
         config = Config()
         config.bind = [f"fd://{listener.detach()}"]

@@ -40,12 +40,14 @@ LOOK_S: Final = 30.0  # a thread in which nothing changes is looked at so often 
 WAITS_S: Final = 30.0  # for a driver; beyond that somebody should know
 HEAD_START_S: Final = 0.1  # for the process that has begun a run, to drive it
 TOLD_MAX: Final = 100  # runs that are looked at one by one
+SEARCH_FAILED: Final = "The search for runs that need a driver failed, and is made again soon: %s"
 log: Final = logging.getLogger(__name__)
 
 
 def _tell_of_failure(error: StoreError) -> None:
     if not isinstance(error, StoreReplaced):  # the store has told of that, and drivers end
-        log.warning("Sweep failed", extra={"action": "sweep_failed", "error": str(error)})
+        about = {"action": "sweep_failed", "error": str(error)}
+        log.warning(SEARCH_FAILED, error, extra=about)
 
 
 class Sweep:
@@ -86,7 +88,7 @@ class Sweep:
                 # layer sweep-fails-does-not-end-engine
                 except Exception as error:  # the edge: a slip in a sweep must not end the engine
                     about = {"action": "sweep_failed", "error": str(error)}
-                    log.error("Sweep failed; the next one looks again", extra=about, exc_info=error)
+                    log.error(SEARCH_FAILED, error, extra=about, exc_info=error)
                     await anyio.sleep(self._every_s)
 
     async def _look_when_told(self, wanting: Movements) -> None:
@@ -176,7 +178,8 @@ class Sweep:
                 runs = await look_after(self._store.submit, self._ids, row.journal)
             except StoreError as error:
                 about = {"action": "thread_failed", "thread": row.journal, "error": str(error)}
-                log.warning("A thread could not be looked after", extra=about)
+                words = "What waits in thread %s could not be begun, and is tried again soon: %s"
+                log.warning(words, row.journal, error, extra=about)
                 continue
             for run in runs:
                 await self._ensure(run)

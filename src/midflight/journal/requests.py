@@ -49,8 +49,8 @@ def _overrulable(state: t.ThreadState, request: t.ChoiceOverruled) -> None:
         )
     if request.message not in state.unread and request.message not in state.read:
         raise InvalidRequest(
-            f"message {request.message} of {state.journal} cannot be overruled: only recent "
-            "messages can. Nothing was changed."
+            f"the choice about message {request.message} of {state.journal} cannot be overruled: "
+            "only the choice about a recent message can. Nothing was changed."
         )
 
 
@@ -293,10 +293,11 @@ def _raised(state: RunState, request: e.LimitsRaised) -> Verdict:
     validate(request.limits)
     named = request.limits != NO_CAPS
     if named == request.no_caps:  # layer all-caps-go-only-where-said
-        why = "names caps and takes all away" if named else "names no cap"
+        why = "it names caps and takes all away" if named else "it names no cap"
         raise InvalidRequest(
-            f"raising the caps of run {state.journal} {why}; name those that change, or say "
-            "no_caps to take all of them away. The run was not changed."
+            f"the caps of run {state.journal} cannot be raised by this request, because {why}; "
+            "name those that change, or say no_caps to take all of them away. The run was not "
+            "changed."
         )
     kept = NO_CAPS if request.no_caps else state.limits
     asked = (q.position for q in state.questions.values() if q.kind == "cap")

@@ -148,8 +148,9 @@ def check_pairing(turns: Sequence[Turn]) -> None:
     for turn in turns:
         if turn.role == "tool":
             if turn.call_id not in open_calls:
-                why = "has a second result" if turn.call_id in seen else "was never made"
-                raise UnpairedCall(turn.call_id or "without an id", f"{why}, yet there is a result")
+                unknown = "was never made, yet a result names it"
+                why = "has a second result" if turn.call_id in seen else unknown
+                raise UnpairedCall(turn.call_id or "without an id", why)
             open_calls.remove(turn.call_id)
             continue
         if open_calls:
@@ -159,7 +160,8 @@ def check_pairing(turns: Sequence[Turn]) -> None:
                 raise UnpairedCall(call.id, f"is in a {turn.role} turn; only the assistant calls")
             if not call.id or call.id in seen:
                 raise UnpairedCall(
-                    call.id or "without an id", "its id is empty, or another call has the same"
+                    call.id or "without an id",
+                    "has no id of its own, by which its result could be found",
                 )
             seen.add(call.id)
             open_calls.add(call.id)

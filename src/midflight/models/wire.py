@@ -173,7 +173,7 @@ class Call:
         if not reason:
             raise self.broken("the stream ended before the answer did")
         if reason not in known:
-            raise self.broken(f"it stopped for a reason we do not know, {reason}")
+            raise self.broken(f"it stopped for a reason that Midflight does not know ({reason})")
         return known[reason]
 
     def broken(self, why: str) -> ModelBroken:

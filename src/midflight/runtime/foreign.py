@@ -96,6 +96,12 @@ def _is_ours(place: TracebackType) -> bool:
     return str(place.tb_frame.f_globals.get("__name__", "")).startswith("midflight.runtime.")
 
 
+MENDED: Final = (
+    "How something ended in run %s was recorded with its texts cut and its result left out, "
+    "because it could not be stored as it was: %s"
+)
+
+
 def mended(fact: Fact, refused: Exception) -> Fact:
     """Return a fact that every store takes, in place of one that was refused.
 

@@ -255,6 +255,8 @@ def _schema_of(kind: type) -> dict[str, Any]:
     try:
         return msgspec.json.schema(kind)
     except TypeError as error:
+        why = str(error).strip().splitlines()[-1]
         raise InvalidRequest(
-            f"schema= of run.ask cannot be {kind.__qualname__}: {error} Nothing was asked."
+            f"schema= of run.ask cannot be {kind.__qualname__}: it has no JSON Schema ({why}). Use "
+            "another type, such as a dataclass, or write the schema as a dict. Nothing was asked."
         ) from error

@@ -27,7 +27,7 @@ from midflight.journal.fold import BULK, advance
 from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import Event, Fact, Recorded, Usage
 from midflight.journal.state import RunState
-from midflight.runtime.foreign import mended
+from midflight.runtime.foreign import MENDED, mended
 from midflight.runtime.journal_client import NOTHING, JournalClient, StoreClock
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Record
@@ -301,7 +301,7 @@ class RunJournal:
             return await self._settle((*before, fact), then)
         except (NotReadable, PayloadTooLarge) as refused:  # no store takes it, now or later
             about = {"action": "fact_mended", "run": self.state.journal, "error": str(refused)}
-            log.error("A fact could not be stored as it was; its texts were cut", extra=about)
+            log.error(MENDED, self.state.journal, refused, extra=about)
             return await self._settle((*before, mended(fact, refused)), then)
 
     async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:

@@ -197,9 +197,10 @@ class AgentCall:
         about = {"action": "agent_failed", "run": host.journal.run, "agent": host.agent.name}
         if isinstance(error, SourceGone):  # which is no fault of the function: it was not called
             gone = {**about, "action": "source_gone", "source": error.source}
-            log.warning("Fork %s has failed: %s", host.journal.run, error, extra=gone)
+            log.warning("Run %s, a fork, has failed: %s", host.journal.run, error, extra=gone)
             return
-        log.error("The agent's function has failed\n%s", traceback_of(error), extra=about)
+        words = "The function of agent %s has failed in run %s\n%s"
+        log.error(words, host.agent.name, host.journal.run, traceback_of(error), extra=about)
 
     async def unwind(self) -> None:
         """Wait for the function to end; one that does not is abandoned."""
@@ -214,7 +215,11 @@ class AgentCall:
                 "run": host.journal.run,
                 "agent": host.agent.name,
             }
-            log.warning("The agent's function does not end and was abandoned", extra=where)
+            words = (
+                "The function of agent %s in run %s did not end when it was told to: it was left "
+                "behind, and the run goes on without it"
+            )
+            log.warning(words, host.agent.name, host.journal.run, extra=where)
             self.abandon()
             self._task.cancel()
             await host.journal.until(lambda: not self.running)

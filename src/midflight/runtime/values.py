@@ -170,5 +170,5 @@ def check_seconds(call: str, what: str, value: Any) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is not None and not (number and 0 <= value < math.inf):
         raise InvalidRequest(
-            f"{call}: {what} is a number of seconds, zero or more. {NOTHING_RECORDED}"
+            f"{call}: {what} must be a number of seconds, zero or more. {NOTHING_RECORDED}"
         )

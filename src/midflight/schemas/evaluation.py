@@ -191,7 +191,8 @@ async def misfit_apart(value: object, schema: object) -> Misfit | None:
                 return msgspec.json.decode(done.stdout, type=Misfit | None)
     raise InvalidRequest(
         f"the answer could not be checked within {DEADLINE_S:g} s: the patterns in the schema of "
-        "the question take too long with it. The question is still open."
+        "the question take too long with it. Try a shorter answer, or have the patterns changed in "
+        "the agent. The question is still open."
     )
 
 

@@ -168,7 +168,9 @@ def _unknown(
         raise CorruptEntry(journal, position, f"it is not an event: {inner}") from None
     known = EVENTS.get(name)
     if known is not None and version <= known.VERSION:
-        raise CorruptEntry(journal, position, f"{name} does not have its fields: {error}") from None
+        raise CorruptEntry(
+            journal, position, f"the fields of this {name} are wrong: {error}"
+        ) from None
     return Unknown(name, version, must_understand, bytes(body))
 
 

@@ -102,7 +102,9 @@ class Replacer:
     def alone(self) -> Iterator[None]:
         """Hold the lock of the folder; all that change files in this way wait for it."""
         if not self._lock.acquire(timeout=LOCK_S):
-            raise ToolRefused(f"the workspace was busy for {LOCK_S:g} s. Nothing was changed.")
+            raise ToolRefused(
+                f"the workspace was busy for {LOCK_S:g} s: try again. Nothing was changed."
+            )
         try:
             for _ in range(int(LOCK_S / LOOK_S)):
                 with suppress(BlockingIOError):
@@ -112,7 +114,8 @@ class Replacer:
                 time.sleep(LOOK_S)
             else:
                 raise ToolRefused(
-                    f"another process has held the workspace for {LOCK_S:g} s. Nothing was changed."
+                    f"another process has held the workspace for {LOCK_S:g} s: try again. Nothing "
+                    "was changed."
                 )
             try:
                 yield

@@ -185,7 +185,9 @@ class Http(Struct, frozen=True):
                 if _origin(onward) != _origin(target):  # layer secrets-stay-with-site
                     given = {key: v for key, v in given.items() if key.lower() in FOR_EVERYBODY}
                 target = onward
-        raise ToolFailed(f"{url} leads through more than {REDIRECTS_MAX} redirects; given up.")
+        raise ToolFailed(
+            f"{url} leads through more than {REDIRECTS_MAX} redirects. No page was read."
+        )
 
     async def _send(
         self,

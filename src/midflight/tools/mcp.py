@@ -299,7 +299,7 @@ async def _all_tools(client: Client) -> dict[str, Listed]:
         page: ListToolsResult = await client.list_tools(cursor=cursor)
         for listed in page.tools:
             if listed.name in found:
-                raise ValueError(f"it lists two tools {listed.name[:80]!r}")
+                raise ValueError(f"it lists two tools with the name {listed.name[:80]!r}")
             found[listed.name] = listed
         cursor = page.next_cursor
         if cursor is None or len(found) > TOOLS_MAX:

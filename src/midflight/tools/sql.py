@@ -158,7 +158,7 @@ async def _answer(reader: SqlReader, asked: bytes) -> dict[str, Any]:
     except ProcessNotStarted as error:
         raise ToolRefused(f"{error} Nothing was read.") from error
     if ended.timed_out:
-        raise ToolFailed(f"the query took longer than {reader.timeout_s:g} s. It was ended.")
+        raise ToolFailed(_too_long(reader))
     try:
         answer: dict[str, Any] = json.loads(ended.stdout)
     except ValueError:
@@ -167,6 +167,13 @@ async def _answer(reader: SqlReader, asked: bytes) -> dict[str, Any]:
             "of memory. The database was not changed."
         ) from None
     return answer
+
+
+def _too_long(reader: SqlReader) -> str:
+    return (
+        f"the query took longer than {reader.timeout_s:g} s and was given up: ask for less. The "
+        "database was not changed."
+    )
 
 
 def _turn() -> anyio.Semaphore:
@@ -195,7 +202,7 @@ async def _ask_postgres(reader: SqlReader, sql: str, params: list[Any]) -> Found
             finally:
                 await _leave(connection)
     except TimeoutError:
-        raise ToolFailed(f"the query took longer than {reader.timeout_s:g} s.") from None
+        raise ToolFailed(_too_long(reader)) from None
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
         raise ToolFailed(f"the database says: {error}. It was not changed.") from None
     return kept.columns, kept.rows, kept.note

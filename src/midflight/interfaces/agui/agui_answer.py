@@ -330,7 +330,8 @@ class Leaving(Struct, frozen=True):
                     await self._do(choice, run)
         except MidflightError as error:
             about = {"action": "left", "run": run, "by": self.who.by, "error": str(error)}
-            log.error("A run was left as it was when its reader had gone", extra=about)
+            words = "Run %s was left as it was when its reader had gone, because of an error: %s"
+            log.error(words, run, error, extra=about)
         finally:
             streams.exit(staying)
 
@@ -350,9 +351,11 @@ class Leaving(Struct, frozen=True):
             await verb(run, who=who, key=key)
         except Refused as refused:  # it has ended meanwhile, say
             log.info(
-                "A run whose reader had gone took no %s",
+                "Run %s could not be told to %s when its reader had gone: %s",
+                run,
                 choice,
+                refused,
                 extra=about | {"why": str(refused)},
             )
         else:
-            log.info("A run was told to %s: its reader had gone", choice, extra=about)
+            log.info("Run %s was told to %s: its reader had gone", run, choice, extra=about)

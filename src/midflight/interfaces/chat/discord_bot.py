@@ -238,7 +238,7 @@ async def serve(
         why = REVOKED if closed.code == 4004 else f"Discord has closed with code {closed.code}."
         raise DiscordRefused(why) from None
     except discord.HTTPException as error:
-        raise DiscordRefused(f"Discord refuses: {error}. Nothing was changed.") from None
+        raise DiscordRefused(f"Discord refused the bot: {error}. Nothing was changed.") from None
     finally:
         await client.leave()
     if client.refused:
@@ -260,7 +260,8 @@ async def catch_up(client: Bot, memory: Memory) -> None:
     try:
         await _look(client, memory)
     except (discord.HTTPException, aiohttp.ClientError) as error:
-        log.warning("Cannot look up what was missed: %s", error, extra={"chat": memory.chat})
+        words = "What was written in chat %s while the bot was away could not be read: %s"
+        log.warning(words, memory.chat, error, extra={"chat": memory.chat})
     except RuntimeError:
         if not client.is_closed():  # a closed session: the next process looks
             raise

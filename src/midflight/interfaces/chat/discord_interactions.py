@@ -81,7 +81,8 @@ class Presses:
             else:
                 await self._press(interaction, chat, code, who, fields)
         except discord.HTTPException as error:  # Discord tells them that it failed
-            log.warning("A press could not be answered: %s", error, extra={"chat": chat})
+            words = "A press or command in chat %s could not be answered: %s"
+            log.warning(words, chat, error, extra={"chat": chat})
 
     async def _turn_away(self, interaction: discord.Interaction, chat: str) -> None:
         await self._client.board.turn_away(chat, "press", user=str(interaction.user.id))

@@ -122,10 +122,13 @@ class Relay:
                     tasks.start_soon(self._follow)
                     tasks.start_soon(self._post)
             except* ChatGone:
-                log.warning("Chat is gone", extra={"action": "chat_gone", "chat": self.memory.chat})
+                about = {"action": "chat_gone", "chat": self.memory.chat}
+                words = "Chat %s is gone: nothing more is sent there"
+                log.warning(words, self.memory.chat, extra=about)
                 await self._ledger.keep(self.memory, _leave)
             except* Exception as error:  # the edge of a worker: recorded, and tried again
-                log.error("Chat is not told", exc_info=error, extra={"chat": self.memory.chat})
+                words, where = "Showing runs in chat %s failed; trying again", self.memory.chat
+                log.error(words, where, exc_info=error, extra={"chat": where})
                 await anyio.sleep(RETRY_S[min(failures, len(RETRY_S) - 1)])
                 failures += 1
                 self._begin()
@@ -275,14 +278,16 @@ class Relay:
             except (NotTaken, PostGone) as error:
                 if edits and isinstance(error, PostGone):
                     return ""
-                log.warning("Chat does not take this: %s", error, extra=where)
+                words = "Chat %s refused a message: %s"
+                log.warning(words, self.memory.chat, error, extra=where)
                 if edits and len(instead) < 2:
                     return edits  # it goes on showing what it has shown
                 if instead:
                     post = instead.pop(0)
                     continue
             except NotNow as error:
-                log.warning("Chat cannot be told now: %s", error, extra=where)
+                words = "Chat %s cannot be reached now; the message is sent again later: %s"
+                log.warning(words, self.memory.chat, error, extra=where)
             await anyio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
             tries += 1
 

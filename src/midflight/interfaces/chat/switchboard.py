@@ -269,7 +269,8 @@ class Switchboard:
         try:
             await self._channel.post(chat, post)
         except MidflightError as error:
-            log.warning("Nobody was told: %s", error, extra={"chat": chat})
+            words = "A message could not be shown in chat %s: %s"
+            log.warning(words, chat, error, extra={"chat": chat})
 
     async def correct(self, chat: str, message: str, text: str, *, by: str = "") -> None:
         """Correct a message; ``by`` is the person, unless the chat lets only its author do so."""

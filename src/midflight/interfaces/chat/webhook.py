@@ -189,7 +189,8 @@ class Webhook:
                 ) as pool:
                     response = await pool.request("POST", self._url, headers=headers, content=body)
         except (ToolRefused, TimeoutError, httpcore.NetworkError, httpcore.ProtocolError) as error:
-            raise NotNow(f"{self._url} was not told: {error}") from error
+            why = str(error) or "it did not answer in time"
+            raise NotNow(f"a delivery to {self._url} failed: {why}") from error
         return await _judged(self._url, response, edits=delivery["type"] == "edit")
 
     # ── in ───────────────────────────────────────────────────────────────────────────────────

@@ -139,7 +139,8 @@ class Streamed(Response):
         """Note it. The answer is left without an end, so the server hangs up."""
         self._streams.metrics.count("midflight_streams_dropped_total")
         about = {"action": "reader_dropped", "by": by, **more}
-        log.warning("A reader that took nothing was dropped", extra=about)
+        words = "An event stream of %s was ended, because nobody read from it for %g s"
+        log.warning(words, by, self._streams.pace.stall_s, extra=about)
 
 
 RETRY_MS: Final = 1000
@@ -187,7 +188,8 @@ class EventStream(Streamed):
         try:
             await self._told(send)
         except MidflightError as error:
-            log.warning("A stream ended", extra={"action": "stream_failed"}, exc_info=error)
+            words = "An event stream was ended by an error: %s"
+            log.warning(words, error, extra={"action": "stream_failed"}, exc_info=error)
             await self._problem(send, "failed", f"{error} The stream can be taken up again.")
 
     async def _problem(self, send: Send, error: str, message: str) -> None:

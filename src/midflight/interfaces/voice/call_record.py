@@ -188,7 +188,9 @@ class Noting:
         except NotAllowed:
             pass  # a person who may only look leaves no record of what they heard
         except MidflightError as error:  # the call goes on without this record
-            log.exception("What was heard is not on record", extra={"action": "heard_failed"})
+            about = {"action": "heard_failed"}
+            told = "How much a person has heard in thread %s could not be recorded"
+            log.exception(told, caller.thread, extra=about)
             caller.show(Trouble(f"{NOT_NOTED} {error}", words))
 
 

@@ -89,7 +89,8 @@ class Ear:
                 why = error.why
             except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
                 why = f"has broken: {type(error).__name__}: {error}"
-            log.warning("Ear has failed", extra={"action": "vad_failed", "why": why})
+            words = "The engine that notices speech failed in a voice call; it %s"
+            log.warning(words, why, extra={"action": "vad_failed", "why": why})
             if not self._rest_ms:
                 self._vad, why = None, f"{why}; from now on I go by loudness"
             self.trouble = why

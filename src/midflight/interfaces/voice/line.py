@@ -169,7 +169,8 @@ class Line:
         return self.taking.floor is Floor.SPEAKING
 
     def _cannot_speak(self, text: str, error: SpeechFailed) -> None:
-        log.warning("Synthesis has failed", extra={"action": "tts_failed", "why": str(error)})
+        about = {"action": "tts_failed", "why": str(error)}
+        log.warning("Words could not be spoken in a voice call: %s", error, extra=about)
         self._show(Trouble(CANNOT_SPEAK, text))
 
     # ── the table ────────────────────────────────────────────────────────────────────────────

@@ -279,7 +279,9 @@ class Call:
         try:
             self._out.send_nowait(what)
         except anyio.WouldBlock:
-            log.warning("A page does not read", extra={"action": "page_stuck", "by": self._who.by})
+            about = {"action": "page_stuck", "by": self._who.by}
+            words = "The voice call of %s was ended, because the page takes nothing any more"
+            log.warning(words, self._who.by, extra=about)
             self._there.cancel()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # somebody has hung up
@@ -340,7 +342,8 @@ class _Lines:
             else:
                 await Call(socket, self._control, agent, thread, who, engines).run()
         except Exception:  # an edge: whoever talks is told, and others talk on
-            log.exception("A line has failed", extra={"action": "line_failed", "journal": thread})
+            about = {"action": "line_failed", "journal": thread}
+            log.exception("The voice call in thread %s was ended by an error", thread, extra=about)
             with suppress(WebSocketDisconnect, RuntimeError):
                 await socket.send_text(as_text(Trouble(LINE_FAILED)))
                 await socket.close(INTERNAL)
@@ -354,7 +357,8 @@ class _Lines:
                 try:
                     self._engines = await anyio.to_thread.run_sync(self._make)
                 except Exception as error:
-                    log.exception("No engine", extra={"action": "no_engine"})
+                    words = "The engines that hear and speak could not be prepared"
+                    log.exception(words, extra={"action": "no_engine"})
                     if isinstance(error, SpeechFailed):
                         return error
                     return SpeechFailed("voice", f"could not be prepared: {error}")

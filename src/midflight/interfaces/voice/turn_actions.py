@@ -124,7 +124,8 @@ class Obeying:
         try:
             await task()
         except Exception as error:  # an edge: one utterance's trouble does not end the line
-            log.exception("Words could not be dealt with", extra={"action": "voice_failed"})
+            words = "Something that was said in a voice call could not be done"
+            log.exception(words, extra={"action": "voice_failed"})
             why = str(error).rstrip(".")
             self._show(Trouble(f"That could not be done: {why}. You can say it again, or write."))
             await self._speak_on()
@@ -153,10 +154,12 @@ class Obeying:
             self._deaf = 0
         except SpeechFailed as error:
             self._deaf += whole
-            log.warning("Recognition has failed", extra={"action": "stt_failed", "why": str(error)})
+            about = {"action": "stt_failed", "why": str(error)}
+            log.warning("The words of a voice call were not recognised: %s", error, extra=about)
         except Exception:  # an edge: what nobody has thought of is not understood
             self._deaf += whole
-            log.exception("Words could not be judged", extra={"action": "judge_failed"})
+            words = "The words of a voice call were not recognised, because of an error"
+            log.exception(words, extra={"action": "judge_failed"})
         await self._line.happen(t.Judged(then.sound, verdict, whole), heard)
 
     async def _take(self, heard: Heard, moment: Moment) -> None:

@@ -132,13 +132,13 @@ def read_bytes(data: bytes) -> Frame:
     """A frame from a page; raises ``Misfit`` with what is wrong in words."""
     if len(data) > SOUND_MAX:
         raise Misfit(
-            f"A frame of {len(data):,} bytes is too large, {SOUND_MAX:,} is the most. It was not "
-            "heard; send smaller ones."
+            f"A frame of {len(data):,} bytes is too large: {SOUND_MAX:,} are allowed. It was "
+            "not heard; send smaller ones."
         )
     if len(data) < HEADER or len(data) % WIDTH:
         raise Misfit(
-            f"A frame of {len(data)} bytes is wrong: it begins with four bytes that say how much "
-            "was played, and 16-bit samples follow. It was not heard."
+            f"A frame of {len(data)} bytes is wrong: a frame begins with four bytes that say how "
+            "much was played, and 16-bit samples follow. It was not heard."
         )
     return Frame(int.from_bytes(data[:HEADER], "little"), data[HEADER:])
 
@@ -153,8 +153,8 @@ def read_text(text: str) -> FromPage:
         raise Misfit(f"A message could not be understood: {error}. It was not read.") from None
     if isinstance(said, Hello) and said.rate != RATE:
         raise Misfit(
-            f"Your sound has {said.rate:,} samples a second, and {RATE:,} are needed. Nothing that "
-            "you say is heard until then."
+            f"Your sound has {said.rate:,} samples a second, and {RATE:,} are needed. Until it has "
+            "so many, nothing that you say is heard."
         )
     return said
 

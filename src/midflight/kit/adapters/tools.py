@@ -52,7 +52,7 @@ class Link:
         link.sendall(line.encode() + b"\n")
         answer = link.recv(1)
         if not answer:
-            raise ConnectionError("the ledger has gone")
+            raise ConnectionError("the process of the kit that keeps the ledger has gone")
         return answer
 
 

@@ -333,9 +333,10 @@ def _about(step: Step, action: str) -> dict[str, Any]:
 def tell_of_doubt(step: Step, error: BaseException) -> None:
     """Log that an effect has raised, so that nobody knows whether it happened."""
     log.error(
-        "Tool %s has raised in step %r, and it is not known whether it happened\n%s",
+        "Tool %s failed in step %r of run %s, and it is not known whether its effect happened\n%s",
         step.tool.name,
         step.name,
+        step.host.journal.run,
         traceback_of(error),
         extra=_about(step, "tool_raised"),
     )

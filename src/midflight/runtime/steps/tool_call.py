@@ -258,7 +258,7 @@ class Call:
     def _left_behind(self) -> Ending:
         """Say that it would not end, and whether it may still act."""
         about = {"action": "left_behind", "tool": self.tool.name, "runs": self.tool.runs}
-        log.warning("%s would not end and was left behind", self.tool.name, extra=about)
+        log.warning("Tool %s did not end in time and was left behind", self.tool.name, extra=about)
         if self._door is not None and not self._why:
             took = self._alarms.loop.time() - self._began_at
             words = f"it did not end within {self.tool.timeout:g} s and may still be at work"

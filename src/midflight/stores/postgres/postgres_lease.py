@@ -87,10 +87,13 @@ class RowLease:
         self._told_lost = lost
         about = {"action": "lease_lost" if lost else "lease_held", "driver": self.driver}
         if lost:
-            words = "The lease was not renewed; nothing is begun here, and others may take over"
-            log.warning(words, extra=about | {"error": why})
+            words = (
+                "The lease of driver %s was not renewed (%s): it begins nothing, and other "
+                "processes may take its runs over"
+            )
+            log.warning(words, self.driver, why.rstrip("."), extra=about | {"error": why})
         else:
-            log.info("The lease is held again", extra=about)
+            log.info("Driver %s holds its lease again", self.driver, extra=about)
 
     async def end(self) -> None:
         """Hold it no longer. If the server cannot be told, it runs out by itself."""

@@ -98,13 +98,15 @@ class News:
     def _hear_nothing(self, error: Exception) -> None:
         """Say so once: a replica, for one, refuses LISTEN for as long as it is one."""
         if not self._deaf:
-            about = {"action": "news_lost", "error": str(self._server.explain(error))}
-            log.warning("What other processes do is not heard; trying again", extra=about)
+            why = str(self._server.explain(error))
+            words = "This process is not told what others write to the store; trying again: %s"
+            log.warning(words, why, extra={"action": "news_lost", "error": why})
         self._deaf = True
 
     def _hear_again(self) -> None:
         if self._deaf:
-            log.info("What other processes do is heard again", extra={"action": "news_heard"})
+            words = "This process is told again what others write to the store"
+            log.info(words, extra={"action": "news_heard"})
         self._deaf = False
 
     async def _listen(self, connection: Connection) -> None:

@@ -147,7 +147,7 @@ class SqliteStore:
                 self._files.hold.look_before()
             except StoreReplaced as error:
                 about = {"action": "store_replaced", "store": str(self._files.path), "error": error}
-                log.error("The store's file is not the store any more", extra=about)
+                log.error("This process has lost its store: %s", error, extra=about)
                 self._lost = error
                 block.cancel()  # layer store-lost-ends-block-in-open
                 return

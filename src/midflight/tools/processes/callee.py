@@ -40,7 +40,8 @@ def answered() -> bytes:
         outcome = "not sendable"
         pickled = pickle.dumps(value)
         if len(pickled) > RESULT_BYTES_MAX:
-            raise ValueError(f"it has {len(pickled):,} bytes, more than {RESULT_BYTES_MAX:,}")
+            size = f"{len(pickled):,} bytes, and {RESULT_BYTES_MAX:,} are the most"
+            raise ValueError(f"it has {size}; write it to a file and return the path")
     except BaseException as error:  # noqa: BLE001 - all of it goes to the caller
         return failure(outcome, error)
     return pickle.dumps({"outcome": "returned"}) + pickled

@@ -232,7 +232,10 @@ async def _run(
     ended = _ended(job, output)
     if not ended.started and not ended.timed_out:
         said = ended.stderr.decode(errors="replace").strip()
-        raise ProcessNotStarted(title, f"the supervisor did not start: {said}")
+        why = (
+            f"Midflight's process that watches over it did not start ({said or 'no reason given'})"
+        )
+        raise ProcessNotStarted(title, why)
     return ended
 
 
@@ -299,7 +302,7 @@ def _unpacked(title: str, answer: bytes) -> Any:
     why = {
         "not loaded": f"it could not be loaded there: {kind}: {message}",
         "raised": f"{kind}: {message}",
-        "not sendable": f"its result cannot be pickled ({kind}: {message})",
+        "not sendable": f"its result cannot be sent back ({kind}: {message})",
     }[outcome]
     failed = CallFailed(title, why, kind=kind, traceback=about["traceback"])
     if outcome == "raised" and isinstance(value, Exception):

@@ -231,7 +231,8 @@ def _only(run: str, state: RunState) -> int:
     if len(able) > 1:
         some = ", ".join(f"{flying.position} ({flying.label})" for flying in able)
         raise InvalidRequest(
-            f"several effects are in flight: {some}. Name the one to stop. Nothing was changed."
+            f"run {run} has several effects in flight: {some}. Give the number of the one to stop. "
+            "Nothing was changed."
         )
     return able[0].position
 

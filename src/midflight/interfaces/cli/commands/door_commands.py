@@ -87,7 +87,7 @@ def discord(
         raise InvalidRequest(f"set {TOKEN} to the token of your bot. Nothing was started.")
     if not (allow or allow_role or others):
         raise InvalidRequest(
-            "nobody would be allowed to talk to it: name somebody with --allow. Nothing was "
+            "nobody would be allowed to talk to the agent: name somebody with --allow. Nothing was "
             "started."
         )
     log_to_stderr()

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from midflight.control.ack import Ack
 from midflight.engines.local_engine import LEAVING, leaving_on
-from midflight.errors import InvalidRequest
+from midflight.errors import ENDED, InvalidRequest
 from midflight.interfaces.cli.acknowledgement import WAIT_S, nobody, question_lines, way_out
 from midflight.interfaces.cli.console import (
     DETACHED,
@@ -116,9 +116,8 @@ async def answer(
     """Answer a question of a run; the first answer wins."""
     sheet = (await book_of(desk.control, await desk.run(run))).sheet()
     if not sheet.questions:
-        raise InvalidRequest(
-            f"run {sheet.run} asks nothing now; it is {sheet.phase}. Nothing was answered."
-        )
+        how = ENDED.get(sheet.phase, f"is {sheet.phase}")
+        raise InvalidRequest(f"run {sheet.run} asks nothing now; it {how}. Nothing was answered.")
     if not (payload or decline):
         return _questions(desk, sheet, question)
     chosen = question or _only(desk, sheet)
@@ -142,7 +141,8 @@ def _only(desk: Desk, sheet: RunSheet) -> int:
     if not able:
         other = way_out(desk.command, sheet, sheet.questions[0])
         raise InvalidRequest(
-            f"the run does not wait for an answer here; use: {other}. Nothing was changed."
+            f"run {sheet.run} waits for something else than an answer; use: {other}. Nothing "
+            "was changed."
         )
     return able[0]
 

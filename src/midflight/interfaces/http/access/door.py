@@ -108,7 +108,8 @@ class DoorAudit:
             await anyio.to_thread.run_sync(self._access.keyring.forget_changes, ids)
         except (MidflightError, OSError) as error:  # they stay in the file, for the next time
             about = {"action": "key_changes_not_recorded", "error": str(error)}
-            log.error("Changes of keys are not in the audit yet", extra=about)
+            words = "Changes of keys could not be recorded in the audit yet; trying again: %s"
+            log.error(words, error, extra=about)
 
     async def run(self) -> None:
         """Tend to it for as long as a server runs, and log the head of the chain."""

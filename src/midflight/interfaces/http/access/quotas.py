@@ -132,7 +132,8 @@ class Meter:
                 raise Problem(
                     408,
                     "too_slow",
-                    f"the body of the request did not arrive within {self.quotas.body_s:g} s.",
+                    f"the body of the request did not arrive within {self.quotas.body_s:g} s. "
+                    "Send it again.",
                     headers={"connection": "close"},
                 )
             complete = not message.get("more_body", False)

@@ -72,7 +72,9 @@ def _checked(name: str, heard: object) -> Heard:
             name, f"gave {len(heard.text):,} characters, more than anybody can say in half a minute"
         )
     if not _is(tuple, heard.words) or not all(map(_is_word, heard.words)):
-        raise SpeechFailed(name, "gave words in a wrong form")
+        raise SpeechFailed(
+            name, "gave words in a wrong form: a Word has a text and a confidence from 0 to 1"
+        )
     if heard.confidence is not None and not _is_likelihood(heard.confidence):
         raise SpeechFailed(
             name, f"gave a confidence of {heard.confidence}, which is not between 0 and 1"

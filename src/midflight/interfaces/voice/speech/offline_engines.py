@@ -54,7 +54,9 @@ class Silero:
     def hear(self, frame: bytes) -> float:
         """Return the probability that somebody speaks in the frame."""
         if len(frame) != FRAME * WIDTH:
-            raise SpeechFailed("silero", f"got {len(frame)} bytes and not {FRAME * WIDTH}")
+            raise SpeechFailed(
+                "silero", f"takes sound {FRAME * WIDTH} bytes at a time, and got {len(frame)}"
+            )
         sound = np.frombuffer(frame, "<i2").astype(np.float32) / LOUDEST
         seen = np.concatenate([self._before, sound])[None, :]
         fed = {"input": seen, "state": self._state, "sr": np.array(RATE, np.int64)}

@@ -92,7 +92,8 @@ class Loudspeaker:
 
 
 def _note(what: str, why: object) -> None:
-    log.warning("Sink has failed", extra={"action": "sink_failed", "what": what, "why": str(why)})
+    about = {"action": "sink_failed", "what": what, "why": str(why)}
+    log.warning("The loudspeaker of a voice call failed (%s): %s", what, why, extra=about)
 
 
 class Making:
