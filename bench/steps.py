@@ -38,6 +38,7 @@ HERE = Path(__file__).parent
 PINS = HERE / "dbos.txt"
 TOGETHER = 50
 PLAIN = 400  # commits
+COUNTED = 9  # stops whose commits are counted
 STREAM = Answer(words=4_000, between_ms=5.0)
 WORDS_FIRST = 3
 SIZES = (200, 5_000, 50_000)
@@ -168,7 +169,7 @@ async def speed(yard: Yard, scale: Scale) -> dict[str, float]:
             done = await runtimes["midflight"].ask("timed", 1, scale.alone, True)
             found["reads_per_s"].append(scale.alone / done["s"])
         committed = {
-            name: await runtimes[name].ask("commits", scale.alone)
+            name: await runtimes[name].ask("commits", "timed", 1, scale.alone)
             for name in ("midflight", "langgraph")
         }
     results = medians(found)
@@ -216,8 +217,9 @@ async def stops(yard: Yard, scale: Scale) -> dict[str, float]:
                 for kind in ("stream", "tool"):
                     took = await _presses(yard, runtime, scale, f"{name}.{number}", kind)
                     warm[f"{name}_stop_{kind}"] += took
+        committed = await _commits_of_stops(yard, runtimes["midflight"])
         listed = await runtimes["midflight"].ask("unlisted")
-    results: dict[str, float] = {}
+    results: dict[str, float] = {"commits_per_stop": committed}
     for what, took in found.items():
         key = what.removeprefix("midflight_")
         for percent in (50, 99):
@@ -226,35 +228,43 @@ async def stops(yard: Yard, scale: Scale) -> dict[str, float]:
     return results | _of("stops", listed)
 
 
+async def _commits_of_stops(yard: Yard, runtime: Subject) -> float:
+    """Count the commits of stops in the async tool; each begins when the run is at rest."""
+    counts: list[int] = []
+    for number in range(COUNTED):
+        run = f"counted_{number}"
+        await _begin(yard, runtime, "tool", run)
+        counts.append(await runtime.ask("commits", "press", run))
+    return statistics.median(counts)
+
+
+async def _begin(yard: Yard, runtime: Subject, kind: str, run: str) -> None:
+    """Start a run, and wait until it is where it is to be stopped."""
+    if kind == "stream":
+        await runtime.ask("start", run, yard.provider.script(run, STREAM))
+        await yard.told(run, "word", WORDS_FIRST)
+    else:
+        await runtime.ask("hang", run)
+        await yard.told(run, "begin")
+
+
 async def _presses(
     yard: Yard, runtime: Subject, scale: Scale, about: str, kind: str
 ) -> list[float]:
     """Press in so many runs, each in flight; one after the other, where that ends soon."""
-    name = runtime.kind.name
     runs = [f"{kind}-{about}-{number}".replace(".", "_") for number in range(scale.presses)]
-
-    async def begin(run: str) -> None:
-        if kind == "stream":
-            await runtime.ask("start", run, yard.provider.script(run, STREAM))
-            await yard.told(run, "word", WORDS_FIRST)
-        else:
-            await runtime.ask("hang", run)
-            await yard.told(run, "begin")
-
     took: list[float] = []
-    if name != "dbos":
-        for run in runs:
-            await begin(run)
-            took.append(await runtime.ask("press", run))
-        return took
 
     async def press(run: str) -> None:
         took.append(await runtime.ask("press", run))
 
     async with anyio.create_task_group() as tasks:
         for run in runs:
-            await begin(run)
-            tasks.start_soon(press, run)  # it looks for stops once a second, for all of them
+            await _begin(yard, runtime, kind, run)
+            if runtime.kind.name == "dbos":
+                tasks.start_soon(press, run)  # it looks for stops once a second, for all of them
+            else:
+                await press(run)
     return took
 
 
@@ -310,17 +320,24 @@ async def resumes(yard: Yard, scale: Scale) -> dict[str, float]:
     long = [
         (name, n) for n in scale.sizes for name in STEPS if n <= PEERS_UP_TO or name not in PEERS
     ]
-    for name, count in long:
-        async with yard.runtime(name, f"long-{count}") as runtime:
-            await runtime.ask("grow", f"{name}_{count}", count)
-            await yard.told(f"{name}_{count}", "reached")
-            await runtime.kill()
+    async with anyio.create_task_group() as tasks:  # how long this takes is no figure
+        for name, count in long:
+            tasks.start_soon(_grown, yard, name, count)
     for number in range(scale.rounds):
         for name, count in long:
             ours = "" if name == "midflight" else f"{name}_"
             took = await _resumed(yard, name, count, number + 2)
             found[f"{ours}resume_{count}_ms"].append(took)
     return medians(found)
+
+
+async def _grown(yard: Yard, name: str, count: int) -> None:
+    """Make a run of so many steps, and kill its process in the step after them."""
+    run = f"{name}_{count}"
+    async with yard.runtime(name, f"long-{count}") as runtime:
+        await runtime.ask("grow", run, count)
+        await yard.told(run, "reached")
+        await runtime.kill()
 
 
 async def _resumed(yard: Yard, name: str, count: int, times: int) -> float:
@@ -336,27 +353,41 @@ async def _resumed(yard: Yard, name: str, count: int, times: int) -> float:
 
 async def kills(yard: Yard, scale: Scale) -> dict[str, float]:
     """Processes killed with -9 at any moment while six runs act; each effect tells the ledger."""
-    chance = random.Random(23)
     results: dict[str, float] = {"kills": scale.kills}
-    for name in STEPS:
-        runs = [f"{name}_act_{number}" for number in range(ACTORS)]
-        async with yard.runtime(name, "kills") as runtime:
-            for run in runs:
-                await runtime.ask("act", run)
-            for _ in range(scale.kills):
-                before = [len(yard.ledger.of(run)) for run in runs]
-                for run, there in zip(runs, before, strict=True):
-                    await yard.told(run, "acted", there + 3)
-                await anyio.sleep(chance.uniform(0, 0.1))
-                await runtime.kill()
-                await runtime.restart()
-                for run in runs:
-                    await runtime.ask("take_up", run)
-            for run in runs:
-                await yard.told(run, "acted", len(yard.ledger.of(run)) + 3)
-            await runtime.kill()
-        results |= _repeats(name, yard.ledger, runs)
+
+    async def one(name: str) -> None:
+        results.update(await _killed(yard, name, scale.kills))
+
+    async with anyio.create_task_group() as tasks:
+        for name in STEPS:
+            tasks.start_soon(one, name)
     return results
+
+
+async def _killed(yard: Yard, name: str, times: int) -> dict[str, float]:
+    """Kill the process of a runtime so many times; count what has happened twice."""
+    chance = random.Random(name)
+    runs = [f"{name}_act_{number}" for number in range(ACTORS)]
+    async with yard.runtime(name, "kills") as runtime:
+        for run in runs:
+            await runtime.ask("act", run)
+        for _ in range(times):
+            await _acting(yard, runs)
+            await anyio.sleep(chance.uniform(0, 0.1))
+            await runtime.kill()
+            await runtime.restart()
+            for run in runs:
+                await runtime.ask("take_up", run)
+        await _acting(yard, runs)
+        await runtime.kill()
+    return _repeats(name, yard.ledger, runs)
+
+
+async def _acting(yard: Yard, runs: list[str]) -> None:
+    """Wait until each of them has acted three times more."""
+    before = {run: len(yard.ledger.of(run)) for run in runs}
+    for run, there in before.items():
+        await yard.told(run, "acted", there + 3)
 
 
 def _repeats(name: str, ledger: Ledger, runs: Iterable[str]) -> dict[str, float]:
@@ -401,6 +432,7 @@ ROWS = {
     "stop_stream_p99_ms": ("the same, p99 ms", "≤ 12"),
     "stop_tool_p50_ms": ("stop in an async tool, p50 ms", "≤ 4"),
     "stop_tool_p99_ms": ("the same, p99 ms", "≤ 12"),
+    "commits_per_stop": ("commits for a stop in an async tool", ""),
     "stop_200_ms": ("200 runs stopped at once, until the last, ms", "≤ 150"),
     "resume_200_ms": ("on again after 200 steps and a kill, ms", ""),
     "resume_5000_ms": ("on again after 5,000 steps and a kill, ms", "≤ 80"),

@@ -49,12 +49,12 @@ class StepsOnLanggraph(OnLanggraph):
         """Do so many steps in each of so many runs at once."""
         return await clocked([self.steps(runs, count, "last")])
 
-    async def commits(self, count: int) -> int:
-        """Return how many times its connection commits while one run does so many steps."""
+    async def commits(self, verb: str, *given: Any) -> int:
+        """Return how many times its connection commits while one of these verbs is done."""
         made: list[str] = []
         db = self._checkpoints.conn
         await db.set_trace_callback(lambda said: made.append(said) if said == "COMMIT" else None)
-        await self.timed(1, count)
+        await getattr(self, verb)(*given)
         await db.set_trace_callback(None)
         return len(made)
 

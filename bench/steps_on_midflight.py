@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from clocked import clocked
 from listing import unlisted
@@ -149,13 +150,13 @@ class StepsOnMidflight(OnMidflight):
 
         return await clocked(one() for _ in range(runs))
 
-    async def commits(self, count: int) -> int:
-        """Return how many times all its connections commit while one run does so many steps."""
+    async def commits(self, verb: str, *given: Any) -> int:
+        """Return how many times all its connections commit while one of these verbs is done."""
         made: list[str] = []
         mine = [db for db in gc.get_objects() if isinstance(db, sqlite3.Connection)]
         for db in mine:
             db.set_trace_callback(lambda said: made.append(said) if said == "COMMIT" else None)
-        await self.timed(1, count)
+        await getattr(self, verb)(*given)
         for db in mine:
             db.set_trace_callback(None)
         return len(made)
