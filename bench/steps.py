@@ -503,7 +503,7 @@ def _figure(value: float) -> str:
 
 
 def _beside(figures: dict[str, str], name: str, who: str) -> str:
-    return figures.get(name if who == "midflight" else f"{who}_{name}", "no such figure")
+    return figures.get(name if who == "midflight" else f"{who}_{name}", "not measured")
 
 
 PARTS: dict[str, Callable[[Yard, Scale], Awaitable[dict[str, float]]]] = {
@@ -521,12 +521,12 @@ async def measure(names: list[str], scale: Scale, keep: Callable[[dict[str, Any]
             yard = Yard(Path(folder), postgres, ledger, provider)
             yard.prepare()
             for name in names:
-                load, began = Load(), time.monotonic()
+                measured, load, began = commit(), Load(), time.monotonic()
                 found: dict[str, Any] = dict(await PARTS[name](yard, scale))
                 found[f"{name}_load_of_others_pct"] = load.of_others_pct()
                 found[f"{name}_seconds"] = time.monotonic() - began
                 show(found)
-                keep(found | versions() | {f"{name}_commit": commit()})
+                keep(found | versions() | {f"{name}_commit": measured})
 
 
 def versions() -> dict[str, str]:
