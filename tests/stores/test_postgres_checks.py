@@ -53,7 +53,8 @@ def sent(way: str) -> list[Event]:
             return plans(2)
         case "steps":
             return plans(3)
-    return [e.StepSettled(epoch=1, step="s#1", name="s", result=LARGE)]
+        case _:
+            return [e.StepSettled(epoch=1, step="s#1", name="s", result=LARGE)]
 
 
 # ── heads and stamps ─────────────────────────────────────────────────────────────────────────
