@@ -67,7 +67,7 @@ WITH locked AS MATERIALIZED (
         $21::bigint[], $22::text[], $23::boolean[], $24::text[]
     ) AS e (journal) ON e.journal = moved.journal
 )
-SELECT clock() AS at, ARRAY(SELECT journal FROM moved) AS written
+SELECT ARRAY(SELECT journal FROM moved) AS written, clock() AS at
 
 -- name: append_batch
 -- All else: requests, and what begins journals, is in several of them or has large values.
