@@ -480,7 +480,7 @@ MUTANTS = (
     Mutant(
         "Postgres: a lone append knows the ids of requests",
         "lone-append-knows-ids-of-requests",
-        Swap("EXISTS (SELECT FROM events WHERE append_id = $20 AND requested)", "$20 = ''"),
+        Swap("EXISTS (SELECT FROM events WHERE append_id = $21 AND requested)", "$21 = ''"),
         (REPEATS + "a_repeated_submit_that_now_needs_fewer_journals_stays_where_it_was",),
     ),
     Mutant(
@@ -506,6 +506,33 @@ MUTANTS = (
         "lone-append-compares-heads",
         Swap("abs(clock() - $15) < 5", "$15::double precision > 0"),
         (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
+    ),
+    Mutant(
+        "Postgres: steps of several runs are stamped near the server's time",
+        "steps-near-servers-time",
+        Swap("abs(clock() - $2) < 5", "$2::double precision > 0"),
+        (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
+    ),
+    Mutant(
+        "Postgres: steps of several runs lock heads in the order of their ids",
+        "steps-lock-heads",
+        Swap("ORDER BY journal FOR UPDATE", "ORDER BY journal DESC FOR UPDATE"),
+        (CHECKS + "steps_of_several_runs_lock_heads_in_the_order_of_their_ids",),
+    ),
+    Mutant(
+        "Postgres: steps of several runs are compared with heads under lock",
+        "steps-lock-heads",
+        Swap(" FOR UPDATE", ""),
+        (CHECKS + "steps_of_several_runs_are_compared_with_the_heads_that_were_locked",),
+    ),
+    Mutant(
+        "Postgres: steps of several runs compare heads",
+        "steps-compare-heads",
+        Swap(" AND locked.head = r.expected", ""),
+        (
+            CHECKS + "steps_of_several_runs_are_compared_with_the_heads_that_were_locked",
+            CHECKS + "where_a_backup_was_put_back_a_driver_that_is_ahead_leaves_no_hole",
+        ),
     ),
     Mutant(
         "Postgres: a batch is stamped near the server's time",
