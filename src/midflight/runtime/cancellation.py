@@ -42,7 +42,7 @@ async def cancel(session: Session) -> None:
         await session.function.unwind()
     if state.parent:
         await await_turn(session)
-    if _has_done(session) or calls_for_more(session):
+    if _has_done(session) or (state.effects and calls_for_more(session)):
         await session.journal.flush()  # layer known-on-record-before-undo
         await compensate(session)  # layer cancel-undoes
         await await_all(session)
@@ -73,8 +73,10 @@ async def _settle(session: Session) -> None:
 
 def _has_done(session: Session) -> bool:
     """Return whether something was done that is not on record yet: it is a result to be saved."""
-    kept = session.journal.kept.facts
-    return any(isinstance(x, e.AttemptSettled) and x.outcome is Outcome.DONE for x in kept)
+    for fact in session.journal.kept.facts:
+        if isinstance(fact, e.AttemptSettled) and fact.outcome is Outcome.DONE:
+            return True
+    return False
 
 
 def _saved(session: Session) -> tuple[list[Event], Said | None]:

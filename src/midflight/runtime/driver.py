@@ -152,7 +152,8 @@ class Driver:
     def _hear(self, record: Recorded) -> None:
         """React at once to the few events that cannot wait for the pilot's turn."""
         session = self._session
-        session.journal.kept.write_soon()  # layer press-finds-what-done-on-record
+        if session.journal.kept.facts:
+            session.journal.kept.write_soon()  # layer press-finds-what-done-on-record
         rested, self._rested = self._rested, session.journal.state.phase is Phase.PAUSED
         if rested and not self._rested:
             session.gate.look_again()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -202,20 +202,14 @@ class Kept:
         self._fresh = self._looks = False  # the last of them has just come; we are about to look
         self._loop = asyncio.get_running_loop()
 
-    @property
-    def has_room(self) -> bool:
-        """True if one more can be kept."""
-        return self.begin_writing is not None and len(self.facts) < KEPT_MAX
-
-    def add(self, *facts: Fact) -> None:
-        """Keep these."""
+    def add(self, *facts: Fact) -> bool:
+        """Keep these; False if there is no room."""
+        if self.begin_writing is None or len(self.facts) >= KEPT_MAX:
+            return False
         self.facts += facts
         self._fresh = True
         self.look_soon()
-
-    def are_on_record(self, facts: Sequence[Fact]) -> None:
-        """Forget the first of them: they were written."""
-        del self.facts[: len(facts)]
+        return True
 
     def look_soon(self) -> None:
         """Look in a few turns of the loop whether something has taken them along."""

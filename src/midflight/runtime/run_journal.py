@@ -104,7 +104,8 @@ class RunJournal:
 
     def absorb(self, records: Iterable[Recorded]) -> None:
         """Fold what is new, from any source, and wake everything that waits for a change."""
-        state, plain, before = self.state, self.calm, self.state.head
+        state, plain = self.state, self.calm
+        before = heard = state.head
         for found in records:
             if found.journal != self.run:
                 self._others[found.journal](found)
@@ -114,14 +115,14 @@ class RunJournal:
             advance(state, found)
             self.history.hear(found)
             if type(found.event) not in BULK:
-                plain, self.lost = False, state.epoch != self.epoch
-                self.clock.hear(found.at, found.position, state.moving_since)
+                plain, heard, self.lost = False, found.position, state.epoch != self.epoch
+                self.clock.hear(found.at, heard, state.moving_since)
                 for hear in self._listeners:
                     hear(found)
-        if state.head > before:
+        if state.head > heard:
             self.clock.hear(state.at, state.head, state.moving_since)
-            if not plain:
-                self.stir()
+        if not plain and state.head > before:
+            self.stir()
 
     def stir(self) -> None:
         """Note a change: wake those tasks that wait for what is true now.
@@ -179,7 +180,8 @@ class RunJournal:
             async with self._turn:
                 written = await self._decide(choose)
         finally:
-            self.kept.look_soon()
+            if self.kept.facts:
+                self.kept.look_soon()
         return written[-1].position if written else 0
 
     async def _decide(self, choose: Choose) -> tuple[Recorded, ...]:
@@ -197,7 +199,7 @@ class RunJournal:
             if done.records and done.records[-1].position > self.state.head:
                 self.absorb(done.records)
             if done is not NOTHING:
-                self.kept.are_on_record(kept)
+                del self.kept.facts[: len(kept)]
             return done.records
 
     def _entry(self, events: tuple[Event, ...]) -> Entry:
@@ -232,7 +234,7 @@ class RunJournal:
 
         None is kept during an append: a function learns outcomes in the order of their records.
         """
-        if self._turn.locked() or not self.kept.has_room:
+        if self._turn.locked():
             return False
         told = max(self.history.now, self.clock.now())
         settled = e.AttemptSettled(
@@ -243,16 +245,13 @@ class RunJournal:
             usage=usage,
             told=told,
         )
-        self.history.learn(told)
-        self.kept.add(settled)
-        return True
+        if kept := self.kept.add(settled):
+            self.history.learn(told)
+        return kept
 
     def keep_for_end(self, *facts: Fact) -> bool:
         """Keep how a call ended that a cancel has aborted. False: it has to be written now."""
-        if self.state.phase is not Phase.CANCELLING or self.lost or not self.kept.has_room:
-            return False
-        self.kept.add(*facts)
-        return True
+        return self.state.phase is Phase.CANCELLING and not self.lost and self.kept.add(*facts)
 
     @property
     def all_known(self) -> bool:
@@ -267,7 +266,8 @@ class RunJournal:
             async with self._turn:
                 yield tuple(self.kept.facts)
         finally:
-            self.kept.look_soon()
+            if self.kept.facts:
+                self.kept.look_soon()
 
     async def flush(self) -> None:
         """Write what was kept."""
@@ -278,7 +278,7 @@ class RunJournal:
     async def _write_out(self) -> None:
         if facts := tuple(self.kept.facts):
             await self._write(facts)
-            self.kept.are_on_record(facts)
+            del self.kept.facts[: len(facts)]
 
     # ── facts and requests ───────────────────────────────────────────────────────────────────
 
@@ -340,7 +340,7 @@ class RunJournal:
         if done is NOTHING:
             return done
         if along and done.records:  # layer known-taken-along-kept-until-written
-            self.kept.are_on_record(along)
+            del self.kept.facts[: len(along)]
         ours = [record for record in done.records if record.journal == self.state.journal]
         if ours and ours[0].position <= self.state.head + 1:
             self.absorb(ours)  # not read: a run that has just ended may be purged by now

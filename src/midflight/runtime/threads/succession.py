@@ -141,7 +141,8 @@ async def end(
         finished = next((x for x in events if isinstance(x, e.RunFinished)), None)
         if finished is None:
             return Draft()
-        events = [*record_all(mine, kept), *events]  # layer outcome-on-record-before-end
+        if kept:
+            events = [*record_all(mine, kept), *events]  # layer outcome-on-record-before-end
         if not talk.head:
             return Draft({run: events})
         moves = Moves()
