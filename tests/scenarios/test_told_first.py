@@ -24,10 +24,10 @@ from midflight.journal.state import RunState
 from midflight.run import Run
 from midflight.runtime.journal_client import Kept
 from midflight.runtime.steps import attempt
-from midflight.stores.protocol import Append, Committed, Store, Submit
+from midflight.stores.protocol import Append, Committed, Store
 from midflight.tools.declaration import Tool, tool
 from scenarios.conftest import Live, Open
-from scenarios.cord import Cord
+from scenarios.cord import Cord, Counted
 from scenarios.hours import Hours
 from scenarios.rests import events_of
 from scenarios.stage import Stage
@@ -35,30 +35,6 @@ from scenarios.stage import Stage
 pytestmark = pytest.mark.anyio
 
 STEPS = 20
-
-
-class Counted(Cord):
-    """Keeps every append that it passes on, as a list of its events."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self.appends: list[tuple[Event, ...]] = []
-
-    @override
-    async def append(self, decision: Append) -> Committed:
-        done = await super().append(decision)
-        self.appends.append(decision.entries[0].events)
-        return done
-
-    @override
-    async def submit(self, request: Submit) -> Committed:
-        done = await super().submit(request)
-        run = request.journals[0]
-        self.appends.append(tuple(x.event for x in done.records if x.journal == run))
-        return done
-
-    def with_kind(self, kind: type[Event]) -> list[tuple[Event, ...]]:
-        return [events for events in self.appends if any(isinstance(x, kind) for x in events)]
 
 
 Ended = Callable[..., Any]
