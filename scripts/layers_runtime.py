@@ -60,7 +60,10 @@ RUNTIME_MUTANTS = (
         "told first: what is known is on record before a request of the run",
         "known-on-record",
         DROP,
-        (FIRST + "no_request_of_the_run_comes_before_what_is_known",),
+        (
+            "tests/runtime/test_parts.py::"
+            "test_what_is_known_is_on_record_before_a_request_of_the_run",
+        ),
     ),
     Mutant(
         "told first: what is known is on record soon, also where nothing follows",
