@@ -120,7 +120,8 @@ class Driver:
                     else:
                         await until_something_happens(session)
                 session.function.abandon()
-                await journal.flush()
+                if journal.kept.facts:
+                    await journal.flush()
             finally:
                 session.tasks.close()
             tasks.cancel_scope.cancel()
