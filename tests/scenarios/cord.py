@@ -106,7 +106,8 @@ class Counted(Cord):
     async def submit(self, request: Submit) -> Committed:
         done = await super().submit(request)
         run = request.journals[0]
-        self.appends.append(tuple(x.event for x in done.records if x.journal == run))
+        if events := tuple(x.event for x in done.records if x.journal == run):
+            self.appends.append(events)
         return done
 
     def with_kind(self, kind: type[Event]) -> list[tuple[Event, ...]]:
