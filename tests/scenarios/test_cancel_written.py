@@ -134,6 +134,49 @@ async def test_a_cancel_with_nothing_to_undo_makes_two_commits(
     assert commits == [2]
 
 
+async def test_the_thread_is_told_what_was_cut_though_that_is_not_on_record_yet(
+    driving: Open,
+) -> None:
+    stage = Stage("written-cut")
+    async with driving(worker(stage, endless(stage, "write", words="half a sentence"))) as control:
+        run = await control.start(f"{stage.name}-clerk", "work")
+        await stage.until_begun("work")
+        await control.cancel(run)
+        thread = (await control.ended(run)).thread
+        (kept,) = [x.text for x in await control.transcript(thread) if x.said == "partial"]
+
+    assert "Work: A person has cancelled the run and so stopped it after 0." in kept
+    assert "Its output until then:\nhalf a sentence" in kept
+
+
+async def test_what_failed_as_it_was_cancelled_is_not_told_as_cut(driving: Open) -> None:
+    """The tool raised by itself, and nobody knows what it did."""
+    stage = Stage("written-raised")
+
+    async def work() -> None:
+        stage.note(stage.begun, "work")
+        await pressed.wait()
+        raise OSError("the line is dead")
+
+    pressed = anyio.Event()
+    failing = tool(effect="write", name=f"{stage.name}.work", label="thing")(work)
+
+    @agent(name=f"{stage.name}-clerk", mode="boundary")
+    async def clerk(run: Run) -> None:
+        await run.step("Work", failing)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("work")
+        await control.cancel(run)
+        pressed.set()
+        ended = await control.ended(run)
+        assert [(x.word, x.why) for x in (await control.receipt(run)).lines] == [
+            ("unknown", "OSError: the line is dead")
+        ]
+        assert ended.saved == []
+
+
 async def test_what_is_to_be_undone_is_on_record_before_the_undo_begins(counting: Driving) -> None:
     stage = Stage("written-undo")
     stage.gate("a")

@@ -14,7 +14,7 @@ from midflight.journal.threads.thread import Said
 from midflight.run import Stopped
 from midflight.runtime import foreign, values
 from midflight.runtime.children import await_all, await_turn
-from midflight.runtime.replay.step_records import Cut, Record
+from midflight.runtime.replay.step_records import ABORTED, Cut, Record
 from midflight.runtime.run_session import Session
 from midflight.runtime.steps.undo import calls_for_more, compensate
 from midflight.runtime.threads.succession import end
@@ -119,7 +119,9 @@ def _cuts(session: Session) -> Iterator[tuple[e.AttemptStarted, Cut]]:
         if attempt in effects and effects[attempt].outcome is Outcome.UNKNOWN:
             yield history.begun(attempt).event, cut
     for fact in journal.kept.facts:
-        if isinstance(fact, e.AttemptSettled) and fact.outcome is Outcome.UNKNOWN:
+        if not isinstance(fact, e.AttemptSettled) or fact.outcome is not Outcome.UNKNOWN:
+            continue
+        if fact.error.startswith(ABORTED):
             begun = history.begun(fact.attempt)
             text = _texts(session).get(begun.event.step, "")
             yield begun.event, Cut(fact.error, journal.clock.now() - begun.at, text)
