@@ -159,7 +159,7 @@ async def test_what_failed_as_it_was_cancelled_is_not_told_as_cut(driving: Open)
         raise OSError("the line is dead")
 
     pressed = anyio.Event()
-    failing = tool(effect="write", name=f"{stage.name}.work", label="thing")(work)
+    failing = tool(effect="once", name=f"{stage.name}.work", label="thing")(work)
 
     @agent(name=f"{stage.name}-clerk", mode="boundary")
     async def clerk(run: Run) -> None:
