@@ -693,6 +693,14 @@ MUTANTS = (
         (DESK + "a_lone_job_is_not_written_before_an_earlier_one_was_delivered",),
     ),
     Mutant(
+        "SQLite: of a batch the callers of requests are woken before the functions of steps",
+        "requests-answered-before-steps",
+        Swap("sorted(jobs, key=_PATIENT) if len(jobs) > 1 else jobs", "jobs"),
+        (
+            "tests/stores/test_sqlite_writer.py::test_of_a_batch_the_callers_of_requests_are_woken_first",
+        ),
+    ),
+    Mutant(
         "SQLite: a job that breaks its batch fails alone",
         "job-breaks-batch-fails-alone",
         ALWAYS,

@@ -7,6 +7,7 @@ from marks import ALWAYS, DROP, NEVER, Mutant, Swap, Value, Without
 TOLD = "tests/scenarios/test_told_late.py::test_"
 APPROVALS = "tests/attacks/test_approvals.py::test_"
 FIRST = "tests/scenarios/test_told_first.py::test_"
+WRITTEN = "tests/scenarios/test_cancel_written.py::test_"
 TWICE = "tests/scenarios/test_nothing_twice.py::test_"
 
 RUNTIME_MUTANTS = (
@@ -59,7 +60,10 @@ RUNTIME_MUTANTS = (
         "told first: what is known is on record before a request of the run",
         "known-on-record",
         DROP,
-        (FIRST + "a_plain_write_costs_one_append",),
+        (
+            "tests/runtime/test_parts.py::"
+            "test_what_is_known_is_on_record_before_a_request_of_the_run",
+        ),
     ),
     Mutant(
         "told first: what is known is on record soon, also where nothing follows",
@@ -77,15 +81,15 @@ RUNTIME_MUTANTS = (
         "told first: an outcome is on record before the start that it travels with",
         "outcome-on-record-before-start",
         Swap(
-            "(kept if self.calm else _recorded(state, kept, None)), *events",
-            "events, *(kept if self.calm else _recorded(state, kept, None))",
+            "(kept if self.calm else record_all(state, kept)), *events",
+            "events, *(kept if self.calm else record_all(state, kept))",
         ),
         (FIRST + "a_plain_write_costs_one_append",),
     ),
     Mutant(
         "told first: an outcome whose append has lost is written again",
         "outcome-append-has-lost-written",
-        Swap("await", "del self._kept[:kept]\n                await"),
+        Swap("await", "del self.kept.facts[: len(kept)]\n                await"),
         (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
     ),
     Mutant(
@@ -111,6 +115,24 @@ RUNTIME_MUTANTS = (
         "cancel-waits-until-everything",
         DROP,
         ("tests/scenarios/test_cancel.py",),
+    ),
+    Mutant(
+        "a cancel: what was aborted is on record before the run's end",
+        "outcome-on-record-before-end",
+        Swap("[*record_all(mine, kept), *events]", "[*events, *record_all(mine, kept)]"),
+        (WRITTEN + "what_was_aborted_comes_on_record_in_one_append_with_the_end",),
+    ),
+    Mutant(
+        "a cancel: what did not come on record with the end is told late",
+        "known-taken-along-kept-until-written",
+        Swap("along and done.records", "along"),
+        (WRITTEN + "a_kill_before_the_end_loses_nothing_that_is_known",),
+    ),
+    Mutant(
+        "a cancel: what is known is on record before anything is undone",
+        "known-on-record-before-undo",
+        DROP,
+        (WRITTEN + "what_is_to_be_undone_is_on_record_before_the_undo_begins",),
     ),
     Mutant(
         "runtime: a cancel undoes",
