@@ -14,6 +14,7 @@ import anyio
 from midflight.audit import Checker
 from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
+from midflight.errors import StoreError
 from midflight.journal import events as e
 from midflight.journal.phases import Cause, Phase
 from midflight.journal.record import Recorded
@@ -39,6 +40,12 @@ class Aftermath:
 
     async def faults(self) -> list[str]:
         """Everything that is wrong: with the store, and with what becomes of its runs."""
+        try:
+            return await self._faults()
+        except (sqlite3.Error, StoreError) as error:
+            return [repr(error)]
+
+    async def _faults(self) -> list[str]:
         faults = self._damage()
         async with SqliteStore.open(self.folder / "journals.db") as store:
             for kind in ("run", "thread"):
@@ -146,9 +153,7 @@ async def driven(store: SqliteStore, workdir: Path, later: list[Known]) -> Async
     powered.world.say = later.append
     powered.world.goes_on.set()
     try:
-        async with LocalEngine.open(
-            store, powered.AGENTS, workdir=workdir, sweep_s=0.02
-        ) as engine:
+        async with LocalEngine.open(store, powered.AGENTS, workdir=workdir, sweep_s=0.02) as engine:
             yield Control(store, engine)
     finally:
         powered.world = before

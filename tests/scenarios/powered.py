@@ -26,6 +26,7 @@ from typing_extensions import override
 from midflight.agents import agent
 from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
+from midflight.errors import Refused
 from midflight.journal.record import Recorded
 from midflight.run import Run
 from midflight.stores.protocol import Append, Committed, Submit
@@ -172,8 +173,7 @@ class Person:
         """Press a button of a run that may end meanwhile."""
         try:
             ack = await getattr(self.control, verb)(run, *more)
-        except Exception as refused:  # noqa: BLE001 - nothing was acknowledged
-            print(f"{verb}: {refused}", file=sys.stderr)
+        except Refused:
             return
         world.say(Known(verb, run, ack.position))
 

@@ -67,7 +67,7 @@ def test_the_trace_has_all_that_the_process_has_written(life: Path) -> None:
         assert file.whole() == (life / "disk" / name).read_bytes()
     assert b"".join(disk.said) == (life / "said").read_bytes()
     assert log_began >= 6, "the log has gone round in each of the two lives"
-    assert disk.synced > 200
+    assert disk.synced > 20
 
 
 async def test_fifty_power_cuts_lose_nothing_that_was_acknowledged(
@@ -92,9 +92,13 @@ async def test_fifty_power_cuts_lose_nothing_that_was_acknowledged(
 
 def moments_of(trace: list[bytes], disk: TracedDisk, chance: Random) -> set[int]:
     """Choose lines of the trace: half of them just after something was said."""
-    told, after = [], []
+    told: list[int] = []
+    later: list[int] = []
     for at, line in enumerate(trace):
         before = len(disk.said)
         disk.repeat(line)
-        (told if len(disk.said) > before else after if disk.said else []).append(at)
-    return {*chance.sample(told, CUTS // 2), *chance.sample(after, CUTS - CUTS // 2)}
+        if len(disk.said) > before:
+            told.append(at)
+        elif disk.said:
+            later.append(at)
+    return {*chance.sample(told, CUTS // 2), *chance.sample(later, CUTS - CUTS // 2)}

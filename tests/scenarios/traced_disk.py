@@ -268,9 +268,7 @@ class TracedDisk:
                 continue
             (into / name).write_bytes(file.after_cut(chance, sector, kept))
         if chance.random() < 0.5:
-            (into / f"{Path(self._first).name}-shm").write_bytes(
-                chance.randbytes(32768)
-            )
+            (into / f"{Path(self._first).name}-shm").write_bytes(chance.randbytes(32768))
 
 
 def subject_of(call: re.Match[bytes]) -> str:
@@ -293,7 +291,7 @@ def text_in(rest: bytes) -> Sequence[bytes]:
     """The texts among the arguments of a call, all of them whole."""
     found = STRING.findall(rest)
     assert all(not cut_off for _, cut_off in found), rest[:200]
-    return [codecs.escape_decode(text)[0] for text, _ in found]  # type: ignore[attr-defined]
+    return [codecs.escape_decode(text)[0] for text, _ in found]
 
 
 def lines_of(trace: Path) -> Iterator[bytes]:
