@@ -21,8 +21,7 @@ HOLD = "tests/stores/test_sqlite_hold.py::test_"
 LOOKS = "tests/stores/test_sqlite_looks.py::test_"
 LEASE = "tests/stores/test_sqlite_lease_files.py::test_"
 POWER = (
-    "tests/scenarios/test_power_cut.py::"
-    "test_fifty_power_cuts_lose_nothing_that_was_acknowledged"
+    "tests/scenarios/test_power_cut.py::test_fifty_power_cuts_lose_nothing_that_was_acknowledged"
 )
 TWO_NAMES = "tests/scenarios/test_two_names.py"
 REPEATS = "tests/stores/test_contract_repeats.py::test_"
@@ -203,12 +202,6 @@ MUTANTS = (
         "SQLite: a power cut loses nothing that was acknowledged",
         "append-synced-before-acknowledged",
         Swap("FULL", "OFF"),
-        (POWER,),
-    ),
-    Mutant(
-        "SQLite: nobody is told before the commit has ended",
-        "told-only-after-commit",
-        Instead("self._back_to_loop(batch)\nself._transaction.commit()"),
         (POWER,),
     ),
     Mutant(

@@ -174,7 +174,7 @@ class RunJournal:
     async def decide(self, choose: Choose) -> tuple[Recorded, ...]:
         """Append what ``choose`` wants on the state as it is; again if the journal has moved on."""
         async with self._turn:
-            await self._write_out()
+            await self._write_out()  # layer known-on-record-before-decision
             return await self._decide(choose)
 
     async def start(self, choose: Choose) -> int:
@@ -249,7 +249,7 @@ class RunJournal:
             usage=usage,
             told=told,
         )
-        self._kept.append(settled)
+        self._kept.append(settled)  # layer shown-as-done-when-on-record
         self.history.learn(told)
         self._fresh = True
         if not self._looks:
@@ -306,7 +306,7 @@ class RunJournal:
 
     async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:
         async with self._turn:
-            await self._write_out()
+            await self._write_out()  # layer known-on-record-before-fact
             return await self._write(facts, then)
 
     async def _write(

@@ -322,7 +322,7 @@ class Writer:
                     raise
                 except Exception as error:  # noqa: BLE001 - a refusal belongs to its caller alone
                     job.error = error
-            self._transaction.commit()  # layer told-only-after-commit
+            self._transaction.commit()
         except BaseException as error:  # recorded with every caller it concerns
             told = explain(self._path, error) if isinstance(error, sqlite3.Error) else error
             unsure = isinstance(told, StoreError) and told.unsure
