@@ -249,8 +249,8 @@ class RunJournal:
             usage=usage,
             told=told,
         )
-        self._kept.append(settled)  # layer shown-as-done-when-on-record
-        self.history.learn(told)
+        self._kept.append(settled)
+        self.history.learn(told)  # layer shown-as-done-when-on-record
         self._fresh = True
         if not self._looks:
             self._look_soon()
