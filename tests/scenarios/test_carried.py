@@ -28,7 +28,7 @@ from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.steps import attempt
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
-from midflight.stores.protocol import Append, Committed, Store, Submit
+from midflight.stores.protocol import Append, Committed, Draft, Store, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from midflight.tools.declaration import Tool, tool
 from midflight.tools.options import EffectRecord
@@ -140,8 +140,15 @@ class Noting(Cord):
 
     @override
     async def submit(self, request: Submit) -> Committed:
-        self.noted.append(["request"])
-        return await super().submit(request)
+        noted: list[type[Event] | str] = []
+        self.noted.append(noted)
+
+        def decided(view: View) -> Draft:
+            draft = request.decide(view)
+            noted[:] = [type(event) for events in draft.events.values() for event in events]
+            return draft
+
+        return await super().submit(msgspec.structs.replace(request, decide=decided))
 
     async def read(self, journal: str, after: int = 0, limit: int = 1000) -> list[Recorded]:
         self.noted.append(["read"])
@@ -408,9 +415,13 @@ async def test_an_outcome_that_a_lost_driver_carries_is_told_late(
 
     @agent(name=stage.name)
     async def clerk(run: Run) -> list[int]:
-        if keys and waits:
+        succeeds = bool(keys)
+        if succeeds and waits:
             await goes_on.wait()
-        return [await run.step("Write", write)]
+        result = await run.step("Write", write)
+        if not succeeds:
+            await anyio.sleep_forever()
+        return [result]
 
     workdir, successor = tmp_path / "work", cast("Store", Mistaken(store))
     async with LocalEngine.open(cast("Store", lost), [clerk], workdir=workdir) as engine:
