@@ -24,6 +24,7 @@ from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import Event, Recorded
 from midflight.journal.state import RunState
 from midflight.run import Run
+from midflight.runtime import run_session
 from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.steps import attempt
 from midflight.stores.memory import MemoryStore
@@ -71,6 +72,12 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 def every_call_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a call that does nothing may take longer than a short one does."""
     monkeypatch.setattr(attempt, "SHORT_S", 2.0)
+
+
+@pytest.fixture(autouse=True)
+def functions_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that sleeps is not waited for in vain."""
+    monkeypatch.setattr(run_session, "UNWIND_S", 0.2)
 
 
 def writer(stage: Stage, **declared: Any) -> Tool:
