@@ -355,7 +355,7 @@ async def test_a_cancel_accounts_for_the_outcome_that_only_the_function_knew(
         undone.append(performed.result)
 
     write = writer(stage, **({"undo": take_back} if undoable else {}))
-    press: list[Callable[[str], None]] = []
+    press: list[Callable[[str], object]] = []
 
     @agent(name=stage.name)
     async def clerk(run: Run) -> None:

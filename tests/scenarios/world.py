@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from midflight.agents import agent
+from midflight.agents import Agent, agent
 from midflight.control import Ack, Control
 from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome, Phase
@@ -307,7 +307,7 @@ class Person:
 
 
 AGENTS = (clerk, builder, scribe)
-AGENT_OF = {"cancel": builder, "between": scribe}
+AGENT_OF: dict[str, Agent[Any]] = {"cancel": builder, "between": scribe}
 BRIEF_OF = {"plain": "work"}
 
 
