@@ -20,6 +20,9 @@ MIGRATIONS = "tests/stores/test_migrations.py::test_"
 HOLD = "tests/stores/test_sqlite_hold.py::test_"
 LOOKS = "tests/stores/test_sqlite_looks.py::test_"
 LEASE = "tests/stores/test_sqlite_lease_files.py::test_"
+POWER = (
+    "tests/scenarios/test_power_cut.py::test_fifty_power_cuts_lose_nothing_that_was_acknowledged"
+)
 TWO_NAMES = "tests/scenarios/test_two_names.py"
 REPEATS = "tests/stores/test_contract_repeats.py::test_"
 
@@ -194,6 +197,12 @@ MUTANTS = (
         "append-synced-before-acknowledged",
         Swap("FULL", "NORMAL"),
         ("tests/stores/test_durability.py",),
+    ),
+    Mutant(
+        "SQLite: a power cut loses nothing that was acknowledged",
+        "append-synced-before-acknowledged",
+        Swap("FULL", "OFF"),
+        (POWER,),
     ),
     Mutant(
         "SQLite: nudges",

@@ -8,6 +8,7 @@ TOLD = "tests/scenarios/test_told_late.py::test_"
 APPROVALS = "tests/attacks/test_approvals.py::test_"
 FIRST = "tests/scenarios/test_told_first.py::test_"
 WRITTEN = "tests/scenarios/test_cancel_written.py::test_"
+CARRIED = "tests/scenarios/test_carried.py::test_"
 TWICE = "tests/scenarios/test_nothing_twice.py::test_"
 
 RUNTIME_MUTANTS = (
@@ -97,6 +98,52 @@ RUNTIME_MUTANTS = (
         "outcome-loses-by-itself-goes",
         Value("lambda _: Draft()"),
         (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
+    ),
+    Mutant(
+        "told first: what is known is on record before the run decides anything",
+        "known-on-record-before-decision",
+        DROP,
+        (CARRIED + "nothing_that_the_function_does_comes_before_the_outcome_that_it_knows",),
+    ),
+    Mutant(
+        "told first: what is known is on record before any other outcome",
+        "known-on-record-before-fact",
+        DROP,
+        (FIRST + "steps_at_the_same_time_end_in_the_order_of_their_records",),
+    ),
+    Mutant(
+        "told first: a pause finds what was done on record",
+        "press-finds-what-done-on-record",
+        Swap("session", "isinstance(record.event, e.PauseRequested) or session"),
+        (CARRIED + "whoever_stops_the_run_finds_the_outcome_that_the_function_knows",),
+    ),
+    Mutant(
+        "told first: a cancel finds what was done on record",
+        "press-finds-what-done-on-record",
+        Swap("session", "isinstance(record.event, e.CancelRequested) or session"),
+        (CARRIED + "whoever_stops_the_run_finds_the_outcome_that_the_function_knows",),
+    ),
+    Mutant(
+        "told first: a redirect finds what was done on record",
+        "press-finds-what-done-on-record",
+        Swap("session", "isinstance(record.event, e.RedirectRequested) or session"),
+        (CARRIED + "whoever_stops_the_run_finds_the_outcome_that_the_function_knows",),
+    ),
+    Mutant(
+        "told first: a watcher is shown a step as done when that is on record",
+        "shown-as-done-when-on-record",
+        Swap(
+            "learn(told)",
+            "learn(told); self.client._store._hub.publish("
+            "(Recorded(self.run, self.state.head + 1, told, settled),))",
+        ),
+        (CARRIED + "a_watcher_sees_a_step_as_done_when_that_is_on_record",),
+    ),
+    Mutant(
+        "told first: an outcome is not left out of the append that has room for it",
+        "outcome-on-record-before-start",
+        DROP,
+        (CARRIED + "hundreds_of_steps_cost_little_more_than_a_commit_each",),
     ),
     Mutant(
         "told first: after a crash a function sees the time at which it was told",

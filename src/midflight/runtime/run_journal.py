@@ -171,7 +171,7 @@ class RunJournal:
     async def decide(self, choose: Choose) -> tuple[Recorded, ...]:
         """Append what ``choose`` wants on the state as it is; again if the journal has moved on."""
         async with self._turn:
-            await self._write_out()
+            await self._write_out()  # layer known-on-record-before-decision
             return await self._decide(choose)
 
     async def start(self, choose: Choose) -> int:
@@ -246,7 +246,7 @@ class RunJournal:
             told=told,
         )
         if kept := self.kept.add(settled):
-            self.history.learn(told)
+            self.history.learn(told)  # layer shown-as-done-when-on-record
         return kept
 
     def keep_for_end(self, *facts: Fact) -> bool:
@@ -298,7 +298,7 @@ class RunJournal:
 
     async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:
         async with self._turn:
-            await self._write_out()
+            await self._write_out()  # layer known-on-record-before-fact
             return await self._write(facts, then)
 
     async def _write(
