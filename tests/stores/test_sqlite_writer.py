@@ -200,12 +200,27 @@ async def test_after_a_slow_commit_the_thread_has_the_next_ones(
     driving = await warm(store)
     monkeypatch.setattr(sqlite_writer, "SLOW_S", 0.0)  # every commit counts as slow
     monkeypatch.setattr(sqlite_writer, "SHARE", 1e-6)
+    monkeypatch.setattr(sqlite_writer, "SAVED_S", 0.0)
     writers.clear()
 
     for number in range(5):
         await driving.decides(plan(number))
 
     assert writers == ["loop", "thread", "thread", "thread", "thread"]
+
+
+async def test_a_slow_commit_now_and_then_leaves_the_next_ones_on_the_loop(
+    store: SqliteStore, writers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driving = await warm(store)
+    monkeypatch.setattr(sqlite_writer, "SLOW_S", 0.0)
+    monkeypatch.setattr(sqlite_writer, "SAVED_S", 100.0)
+    writers.clear()
+
+    for number in range(5):
+        await driving.decides(plan(number))
+
+    assert writers == ["loop"] * 5
 
 
 @pytest.mark.parametrize("lock", [GATE, DOOR], ids=["has its turn", "waits for its turn"])

@@ -33,8 +33,9 @@ from midflight.stores.sqlite.locks import Turnstile
 from midflight.stores.sqlite.sqlite_file import UNKNOWN, explain
 from midflight.stores.sqlite.transaction import Transaction
 
-SLOW_S: Final = 0.005  # a commit on the loop that takes longer was one too many
+SLOW_S: Final = 0.005  # a commit on the loop that takes longer counts against the disk
 SHARE: Final = 0.02  # of the loop's time that slow commits may take from it, and no more
+SAVED_S: Final = 0.05  # of that time that is saved up, so that a slow commit now and then may be
 BUSY_AGAIN_S: Final = 0.005
 BATCH_MAX: Final = 256  # bounds how long one transaction keeps the others out
 
@@ -129,6 +130,7 @@ class Writer:
         self._waiting: dict[int, Job] = {}
         self._gathered: list[Job] = []
         self._slow_until = 0.0
+        self._owed_s = self._owed_at = 0.0  # what slow commits have taken, less what was paid back
         self._minding: asyncio.TimerHandle | None = None
         self._context = contextvars.copy_context()  # not that of a task that appends
         self._taking = threading.Lock()
@@ -181,8 +183,8 @@ class Writer:
         """Write a job that came alone on the loop itself, if nobody else is writing.
 
         A sync takes a tenth of a millisecond on a good disk, as long as waking the thread and being
-        woken by it. Where one takes longer the thread has the next jobs, for so long that a slow
-        disk costs the loop a fiftieth of its time at most.
+        woken by it. Where slow ones come often the thread has the next jobs, for so long that they
+        cost the loop a fiftieth of its time. Of that, 50 ms are saved up for one now and then.
         """
         if not self._desk.acquire(blocking=False):
             return False
@@ -197,7 +199,7 @@ class Writer:
                 self._turnstile.leave()
             ended = time.monotonic()
             if ended - began > SLOW_S:
-                self._slow_until = ended + (ended - began) / SHARE
+                self._owe(ended - began, ended)
             if not written:
                 return False  # the thread has the patience that a busy file needs
             job.taken = True
@@ -206,6 +208,12 @@ class Writer:
             return True
         finally:
             self._desk.release()
+
+    def _owe(self, took_s: float, now: float) -> None:
+        """Note a slow commit on the loop; where they come too often, have the thread write."""
+        paid_s = (now - self._owed_at) * SHARE
+        self._owed_s, self._owed_at = max(0.0, self._owed_s - paid_s) + took_s, now
+        self._slow_until = now + max(0.0, self._owed_s - SAVED_S) / SHARE
 
     def _mind_again(self) -> None:
         after = min(1.0, self._wait_max_s / 4)
