@@ -59,11 +59,10 @@ class Blobs(Protocol):
         """A value that was too large for a row."""
 
 
-async def folded(read: Read, journal: str) -> State:
-    """Fold a whole journal. Page by page, and the loop is given back in between."""
-    state = empty_state(journal)
+async def folded(read: Read, state: State) -> State:
+    """Fold the rest of a journal. Page by page, and the loop is given back in between."""
     while True:
-        page = await read(journal, state.head)
+        page = await read(state.journal, state.head)
         fold(state, page)
         if len(page) < PAGE:
             return state

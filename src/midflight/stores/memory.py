@@ -16,6 +16,7 @@ from midflight.journal.phases import ENDS
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator, scopes
 from midflight.journal.state import RunState
+from midflight.journal.stored_fold import FoldRow, FoldRows, StoredFold, may_follow, opened, state_in
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.codec import blob_missing, decode
@@ -83,6 +84,8 @@ class MemoryStore:
         self._switches: dict[str, Switch] = {}
         self._leases: set[str] = set()
         self._audit: dict[str, Link] = {}
+        self._folds: dict[str, dict[int, FoldRow]] = {}
+        self._fold_at: dict[str, int] = {}
 
     @classmethod
     @asynccontextmanager
@@ -140,7 +143,24 @@ class MemoryStore:
 
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
-        return await folded(self.read, journal)
+        return await folded(self.read, state_in(await self.fold(journal)) or empty_state(journal))
+
+    async def fold(self, journal: str) -> StoredFold | None:
+        """See ``Store.fold``."""
+        self._check_open()
+        return opened(journal, self._folds.get(journal, {}).values())
+
+    async def keep_fold(self, fold: FoldRows) -> bool:
+        """See ``Store.keep_fold``."""
+        self._check_open()
+        stored = self._folds.get(fold.journal, {})
+        there = len(self._journals.get(fold.journal, ())) >= fold.position
+        if not (there and may_follow(fold, self._fold_at.get(fold.journal, 0))):
+            return False
+        kept = stored if fold.since else {}
+        self._folds[fold.journal] = kept | {row.number: row for row in fold.rows}
+        self._fold_at[fold.journal] = fold.position
+        return True
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
@@ -367,6 +387,8 @@ class MemoryStore:
             if all(record.journal != journal for record in records)
         }
         del self._journals[journal]
+        self._folds.pop(journal, None)
+        self._fold_at.pop(journal, None)
         del self._states[journal]
 
 

@@ -25,6 +25,7 @@ from midflight.journal.phases import Phase
 from midflight.journal.record import Actor, Event, Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
+from midflight.journal.stored_fold import FoldRows, StoredFold
 from midflight.journal.threads.thread import ThreadState
 from midflight.journal.transition_table import State
 from midflight.stores.hints import Delta, Movements, Voices
@@ -318,6 +319,15 @@ class Store(Protocol):
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """Up to ``limit`` events after a position; JournalNotFound for an unknown journal."""
+
+    async def fold(self, journal: str) -> StoredFold | None:
+        """Return the stored fold of a run, if there is one and all of it fits the journal."""
+
+    async def keep_fold(self, fold: FoldRows) -> bool:
+        """Store a fold; False if the journal or the stored fold is not as that needs it.
+
+        A fold is derived: nobody relies on it, and a purge removes it with its journal.
+        """
 
     async def load(self, journal: str) -> State:
         """Fold a whole journal, a page at a time. The state belongs to the caller."""

@@ -6,6 +6,8 @@ shows how the function finds its way through all this again.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -141,10 +143,18 @@ class History:
     _by_step: dict[str, list[int]] = field(default_factory=dict)
     _occurrences: dict[str, int] = field(default_factory=dict)
     _free: dict[str, list[int]] = field(default_factory=dict)  # turns that were taken and not used
+    packed_to: int = 0  # records and attempts up to here are in the parts of a stored fold
+    changed: dict[str, Record] = field(default_factory=dict)  # of those the ones that have changed
+    pack_at: float = math.inf  # the position at which a stored fold is due
+    pack: Callable[[], object] = bool  # begins to store it
+    older: dict[str, None] = field(default_factory=dict)  # steps in parts that have no record
 
     def hear(self, found: Recorded) -> None:  # noqa: C901, PLR0915 - one arm an event
         """Note what an event says about the function's way."""
         event, position = found.event, found.position
+        if position >= self.pack_at:
+            self.pack_at = math.inf
+            self.pack()
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
@@ -156,6 +166,8 @@ class History:
                     event.blob,
                     event.error,
                 )
+                if before and before.position <= self.packed_to:
+                    self.changed[event.step] = self.records[event.step]
                 self._doubts.pop(event.step, None)
                 if event.earlier is None:
                     self.circles.note(event, event.step, bool(event.error))
@@ -267,6 +279,8 @@ class History:
         self.learn(found.at)
         self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
         self.new_seeds.clear()
+        if self.packed_to:
+            self.older.update(dict.fromkeys(self.records))
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self.questions.clear()
         self.timers.clear()
@@ -378,6 +392,12 @@ class History:
         self.circles.forget()
         self.redirected_at = 0
         self.now = self.entry.at
+
+    def let_go(self) -> None:
+        """Forget the attempts, and what would unpack them: that knows this history."""
+        self.pack = bool
+        for heard in (self._begun, self.outcomes, self._by_step):
+            heard.clear()
 
     def _begin_counting(self) -> None:
         self.calls = 0

@@ -20,10 +20,11 @@ BY: Final = {
     "killed": "An operator has stopped it",
 }
 """The reason for an abort, as the journal has it -> words that say who has aborted the attempt."""
+IN_JOURNAL: Final = "journal:"  # in place of a blob's hash: before the position of the record
 TEXT_MAX: Final = 8_000  # characters of what it had said; the end of it
 
 
-class Record(Struct, frozen=True, gc=False):
+class Record(Struct, frozen=True, gc=False, array_like=True):
     """The outcome of a step: a value, or the words of its failure."""
 
     position: int
