@@ -12,6 +12,7 @@ that are taken up again never do.
 from __future__ import annotations
 
 import zlib
+from zlib import crc32
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
@@ -229,10 +230,10 @@ _part_decoder: Final = msgspec.msgpack.Decoder(Part)
 def rows_of(fold: StoredFold, since: int, there: int) -> FoldRows:
     """Make the rows of a fold. The first ``there`` of its parts are stored already."""
     bodies = [_encoder.encode(part) for part in fold.parts]
-    sums = tuple(map(zlib.crc32, bodies))
+    sums = tuple(map(crc32, bodies))
     head = _encoder.encode(_Head(LAYOUT, fold.position, sums, fold.state, fold.history))
     parts = (FoldRow(n, sums[n - 1], bodies[n - 1]) for n in range(there + 1, len(bodies) + 1))
-    rows = (FoldRow(0, zlib.crc32(head), head), *parts)
+    rows = (FoldRow(0, crc32(head), head), *parts)
     return FoldRows(fold.journal, fold.position, since, rows)
 
 
@@ -249,7 +250,7 @@ def opened(journal: str, rows: Iterable[FoldRow]) -> StoredFold | None:
     found = list(rows)
     if not found or [row.number for row in found] != list(range(len(found))):
         return None
-    if any(zlib.crc32(row.body) != row.checksum for row in found):  # layer damaged-fold-ignored
+    if any(crc32(row.body) != row.checksum for row in found):  # layer damaged-fold-ignored
         return None
     try:
         head = _head_decoder.decode(found[0].body)

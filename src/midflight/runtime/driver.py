@@ -138,9 +138,12 @@ class Driver:
         What a stored fold holds of it need not be read again.
         """
         journal = self._session.journal
-        self._folds.take_up(journal.state, journal.history, await journal.client.fold())
         while True:
             page = await journal.client.read(journal.run, after=journal.state.head)
+            if len(page) == PAGE and journal.state.head == 0:
+                found = await journal.client.fold()
+                if self._folds.take_up(journal.state, journal.history, found):
+                    continue
             if page and isinstance(created := page[0].event, e.RunCreated):
                 await self._session.lineage.take_over(created)
             journal.absorb(page)

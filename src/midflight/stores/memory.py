@@ -16,7 +16,7 @@ from midflight.journal.phases import ENDS
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator, scopes
 from midflight.journal.state import RunState
-from midflight.journal.stored_fold import FoldRow, FoldRows, StoredFold, may_follow, opened, state_in
+from midflight.journal.stored_fold import FoldRow, FoldRows, StoredFold, may_follow, opened
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.codec import blob_missing, decode
@@ -143,7 +143,7 @@ class MemoryStore:
 
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
-        return await folded(self.read, state_in(await self.fold(journal)) or empty_state(journal))
+        return await folded(self.read, self.fold, journal)
 
     async def fold(self, journal: str) -> StoredFold | None:
         """See ``Store.fold``."""

@@ -158,16 +158,10 @@ class History:
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
-                self.records[event.step] = Record(
-                    before.position if before else position,
-                    found.at,
-                    event.name,
-                    event.result,
-                    event.blob,
-                    event.error,
-                )
-                if before and before.position <= self.packed_to:
-                    self.changed[event.step] = self.records[event.step]
+                at = before.position if before else position
+                result, blob, error = event.result, event.blob, event.error
+                record = Record(at, found.at, event.name, result, blob, error)
+                self._keep(event.step, record)
                 self._doubts.pop(event.step, None)
                 if event.earlier is None:
                     self.circles.note(event, event.step, bool(event.error))
@@ -189,17 +183,17 @@ class History:
             case e.StepLeft():
                 self.entry.left[event.step] = event
             case e.Spoke():
-                self.records[event.step] = Record(position, found.at, "")
+                self._keep(event.step, Record(position, found.at, ""))
             case e.TimerSet():
                 # layer takeover-gives-no-more-tries
                 self.timers[event.name] = self.timers.get(event.name, 0) + 1
                 self.set_at[event.name] = Moment(found.at, steady(), position)
             case e.MessagesTaken():
                 self.taken[event.step] = event
-                self.records[event.step] = Record(position, found.at, "")
+                self._keep(event.step, Record(position, found.at, ""))
             case e.ChildSpawned():
                 self.spawned[event.step] = event
-                self.records[event.step] = Record(position, found.at, "")
+                self._keep(event.step, Record(position, found.at, ""))
             case e.ChildSettled():
                 self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
@@ -357,6 +351,12 @@ class History:
         else:
             # layer lost-worker-tells-late
             self.unclaimed.discard(step)  # told late: there is nothing any more to be asked for
+
+    def _keep(self, step: str, record: Record) -> None:
+        before = self.records.get(step)
+        if before is not None and before.position <= self.packed_to:
+            self.changed[step] = record  # the one in a part is out of date
+        self.records[step] = record
 
     def inherit(self, run: str) -> None:
         """Take what was heard so far as another run's: keep its results, and forget its doubts."""

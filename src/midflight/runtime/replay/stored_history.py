@@ -276,10 +276,12 @@ class Folds:
         self._known: StoredFold | None = None  # the last one that was read or packed
         self._stored = False  # it is in the store
 
-    def take_up(self, state: RunState, history: Cursor, found: StoredFold | None) -> None:
-        """Begin with what is stored, if that is of this code."""
-        if found is not None and take_up(state, history, found):
-            self._known, self._stored = found, True
+    def take_up(self, state: RunState, history: Cursor, found: StoredFold | None) -> bool:
+        """Begin with what is stored; return whether there is such a fold, of this code."""
+        if found is None or not take_up(state, history, found):
+            return False
+        self._known, self._stored = found, True
+        return True
 
     def look_after(self, state: RunState, history: Cursor, begin: Callable[[], object]) -> None:
         """From now on have a fold stored, in the task that ``begin`` begins, when it is due."""

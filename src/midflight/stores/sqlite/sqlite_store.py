@@ -253,7 +253,7 @@ class SqliteStore:
 
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
-        return await folded(self.read, await self._reader.look(start_of, journal))
+        return await folded(self.read, self.fold, journal)
 
     async def fold(self, journal: str) -> StoredFold | None:
         """See ``Store.fold``."""
