@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import fields
 from typing import Any
 
@@ -14,12 +15,12 @@ from journal.histories import histories
 from journal.journals import Run
 from midflight.journal import stored_fold
 from midflight.journal.fold import advance
+from midflight.journal.older import is_packed
 from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
 from midflight.journal.stored_fold import (
     FoldRow,
     StoredFold,
-    is_packed,
     may_follow,
     opened,
     restore,
@@ -181,14 +182,15 @@ def test_a_fold_of_which_a_row_is_missing_or_of_another_fold_is_ignored(
     assert opened(run.state.journal, left) is None
 
     other = found[which].body + b" "
-    swapped = msgspec.structs.replace(found[which], body=other, checksum=stored_fold.crc32(other))
+    swapped = msgspec.structs.replace(found[which], body=other, checksum=zlib.crc32(other))
     found[which] = swapped
     assert opened(run.state.journal, found) is None
 
 
 @given(histories(longest=20))
 def test_a_fold_of_other_code_is_ignored(run: Run) -> None:
-    fold = through_a_store(folded(*vars(whole(run)).values(), None))
+    reader = whole(run)
+    fold = through_a_store(folded(reader.state, reader.history, None))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored_fold, "LAYOUT", "another")
         assert opened(fold.journal, rows_of(fold, 0, 0).rows) is not None
@@ -211,5 +213,3 @@ def test_a_fold_follows_only_the_one_that_it_adds_to() -> None:
     assert may_follow(anew, 0)
     assert may_follow(anew, 15)
     assert not may_follow(anew, 20)
-
-

@@ -12,12 +12,11 @@ that are taken up again never do.
 from __future__ import annotations
 
 import zlib
-from zlib import crc32
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Iterable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
-from typing import Any, Final, TypeVar, get_args, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 from msgspec import Raw, Struct
@@ -25,131 +24,12 @@ from msgspec.structs import replace
 
 from midflight.journal import events as e
 from midflight.journal.fold import advance
+from midflight.journal.older import Older, newer
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Keys, Recorded
 from midflight.journal.state import Attempt, RunState
 
 VERSION: Final = 1  # to be raised when what a fold holds has another meaning than before
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Older(dict[K, V]):
-    """A dict whose older entries come only when somebody asks for them.
-
-    ``fill`` gets the newer entries and returns all. A key of which ``knows`` says that it is not
-    among the older ones is not looked for there.
-    """
-
-    __slots__ = ("_fill", "_knows")
-
-    def __init__(
-        self,
-        newer: Mapping[K, V],
-        fill: Callable[[dict[K, V]], dict[K, V]],
-        knows: Callable[[Any], bool],
-    ) -> None:
-        super().__init__(newer)
-        self._fill: Callable[[dict[K, V]], dict[K, V]] | None = fill
-        self._knows: Callable[[Any], bool] = knows
-
-    @property
-    def is_whole(self) -> bool:
-        """True if the older entries are there."""
-        return self._fill is None
-
-    def newer(self) -> list[tuple[K, V]]:
-        """Return the entries that are there."""
-        return list(super().items())
-
-    def complete(self) -> None:
-        """Fetch the older entries; from here on this is a dict like any other."""
-        fill, self._fill = self._fill, None
-        if fill is not None:
-            whole = fill(dict(super().items()))
-            super().clear()
-            super().update(whole)
-
-    def _misses(self, key: Any) -> bool:
-        return self._fill is not None and not super().__contains__(key) and self._knows(key)
-
-    def __missing__(self, key: K) -> V:
-        if self._misses(key):
-            self.complete()
-            if super().__contains__(key):
-                return super().__getitem__(key)
-        raise KeyError(key)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """See ``dict.get``."""
-        if self._misses(key):
-            self.complete()
-        return super().get(key, default)
-
-    def pop(self, key: Any, *default: Any) -> Any:
-        """See ``dict.pop``."""
-        if self._misses(key):
-            self.complete()
-        return super().pop(key, *default)
-
-    def clear(self) -> None:
-        """See ``dict.clear``."""
-        self._fill = None
-        super().clear()
-
-    def __contains__(self, key: object) -> bool:
-        if self._misses(key):
-            self.complete()
-        return super().__contains__(key)
-
-    def __bool__(self) -> bool:
-        return self._fill is not None or super().__len__() > 0
-
-    def __len__(self) -> int:
-        self.complete()
-        return super().__len__()
-
-    def __iter__(self) -> Iterator[K]:
-        self.complete()
-        return super().__iter__()
-
-    def __reversed__(self) -> Iterator[K]:
-        self.complete()
-        return super().__reversed__()
-
-    def __eq__(self, other: object) -> bool:
-        self.complete()
-        if isinstance(other, Older):
-            other.complete()
-        return super().__eq__(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def keys(self) -> KeysView[K]:  # type: ignore[override]
-        """See ``dict.keys``."""
-        self.complete()
-        return super().keys()
-
-    def values(self) -> ValuesView[V]:  # type: ignore[override]
-        """See ``dict.values``."""
-        self.complete()
-        return super().values()
-
-    def items(self) -> ItemsView[K, V]:  # type: ignore[override]
-        """See ``dict.items``."""
-        self.complete()
-        return super().items()
-
-
-def newer(entries: dict[K, V]) -> list[tuple[K, V]]:
-    """Return the entries of a dict, without those that are still packed."""
-    return entries.newer() if isinstance(entries, Older) else list(entries.items())
-
-
-def is_packed(entries: dict[K, V]) -> bool:
-    """Return whether the older entries of a dict are still packed, so that nobody changed them."""
-    return isinstance(entries, Older) and not entries.is_whole
-
 
 # ── what a fold consists of ──────────────────────────────────────────────────────────────────
 
@@ -230,10 +110,10 @@ _part_decoder: Final = msgspec.msgpack.Decoder(Part)
 def rows_of(fold: StoredFold, since: int, there: int) -> FoldRows:
     """Make the rows of a fold. The first ``there`` of its parts are stored already."""
     bodies = [_encoder.encode(part) for part in fold.parts]
-    sums = tuple(map(crc32, bodies))
+    sums = tuple(map(zlib.crc32, bodies))
     head = _encoder.encode(_Head(LAYOUT, fold.position, sums, fold.state, fold.history))
     parts = (FoldRow(n, sums[n - 1], bodies[n - 1]) for n in range(there + 1, len(bodies) + 1))
-    rows = (FoldRow(0, crc32(head), head), *parts)
+    rows = (FoldRow(0, zlib.crc32(head), head), *parts)
     return FoldRows(fold.journal, fold.position, since, rows)
 
 
@@ -250,7 +130,7 @@ def opened(journal: str, rows: Iterable[FoldRow]) -> StoredFold | None:
     found = list(rows)
     if not found or [row.number for row in found] != list(range(len(found))):
         return None
-    if any(crc32(row.body) != row.checksum for row in found):  # layer damaged-fold-ignored
+    if any(zlib.crc32(row.body) != row.checksum for row in found):  # layer damaged-fold-ignored
         return None
     try:
         head = _head_decoder.decode(found[0].body)
@@ -269,7 +149,7 @@ def opened(journal: str, rows: Iterable[FoldRow]) -> StoredFold | None:
 APART: Final = frozenset({"effects", "open", "keys"})
 
 
-def like(kind: type[Any], apart: Iterable[str], more: Iterable[tuple[str, Any]] = ()) -> Any:
+def like(kind: type[Any], apart: Iterable[str], more: Iterable[tuple[str, Any, Any]] = ()) -> Any:
     """Make a struct with the fields of a dataclass, so that msgspec encodes all of them."""
     hints, left_out = get_type_hints(kind), frozenset(apart)
     taken = [
@@ -277,7 +157,9 @@ def like(kind: type[Any], apart: Iterable[str], more: Iterable[tuple[str, Any]] 
         for each in fields(kind)
         if each.name not in left_out
     ]
-    return msgspec.defstruct(f"Stored{kind.__name__}", [*taken, *more], omit_defaults=True, kw_only=True)
+    return msgspec.defstruct(
+        f"Stored{kind.__name__}", [*taken, *more], omit_defaults=True, kw_only=True
+    )
 
 
 def _default(each: Field[Any]) -> Any:
@@ -308,12 +190,12 @@ def shape(*kinds: Any) -> str:
             look_at(inner)
         if isinstance(kind, type) and issubclass(kind, Enum):
             known[kind.__qualname__] = str([each.value for each in kind])
-        elif hasattr(kind, "__struct_fields__") or is_dataclass(kind):
-            if kind.__qualname__ not in known:
-                hints = get_type_hints(kind)
-                known[kind.__qualname__] = str(hints)
-                for hint in hints.values():
-                    look_at(hint)
+        has_fields = hasattr(kind, "__struct_fields__") or is_dataclass(kind)
+        if has_fields and kind.__qualname__ not in known:
+            hints = get_type_hints(kind)
+            known[kind.__qualname__] = str(hints)
+            for hint in hints.values():
+                look_at(hint)
 
     for kind in kinds:
         look_at(kind)
@@ -322,9 +204,12 @@ def shape(*kinds: Any) -> str:
 
 _Attempts = dict[int, Attempt]
 _Pairs = list[tuple[tuple[str, str, str], tuple[int, str]]]
-_State: Final = like(
-    RunState, APART, [("open", _Attempts, {}), ("of_world", list[int], []), ("keys", _Pairs, [])]
-)
+_MORE: Final[list[tuple[str, Any, Any]]] = [
+    ("open", _Attempts, {}),
+    ("of_world", list[int], []),
+    ("keys", _Pairs, []),
+]
+_State: Final = like(RunState, APART, _MORE)
 _state_decoder: Final = msgspec.json.Decoder(_State)
 _attempts_decoder: Final = msgspec.json.Decoder(PackedAttempts)
 _steps_decoder: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -339,12 +224,18 @@ def pack(value: object) -> bytes:
 _started: Final = RunState("r-")
 advance(
     _started,
-    Recorded("r-", 1, 0.0, e.AttemptStarted(epoch=1, step="", name="", effect=Effect.ONCE, idempotency_key="")),
+    Recorded(
+        "r-",
+        1,
+        0.0,
+        e.AttemptStarted(epoch=1, step="", name="", effect=Effect.ONCE, idempotency_key=""),
+    ),
 )
 _NOT_PLAIN: Final = tuple(
     (each.name, getattr(_started.effects[1], each.name))
     for each in fields(Attempt)
-    if each.name not in set(e.AttemptStarted.__struct_fields__)
+    if each.name
+    not in set(e.AttemptStarted.__struct_fields__)
     | {"position", "key", "reserved_tokens", "reserved_usd", "is_step", "outcome", "course"}
 )
 """What may change of an attempt after its start, and what it is until then."""

@@ -47,7 +47,9 @@ class Cursor(History):
         self.brief, self.profile, self.now = entry.brief, entry.profile, entry.at
         since = entry.position
         records = self.records
-        order = [(found.position, step) for step, found in records.items() if found.position > since]
+        order = [
+            (found.position, step) for step, found in records.items() if found.position > since
+        ]
         others = self._doubts | self._asked_by_the_function()  # layer question-on-record-has
         expected = {step for _, step in order}
         expected.update(step for step, position in others.items() if position > since)

@@ -18,11 +18,11 @@ from msgspec import Raw, Struct
 from midflight.errors import StoreError
 from midflight.inputs import steady
 from midflight.journal.limits import Call
+from midflight.journal.older import Older, is_packed, newer
 from midflight.journal.record import NULL, Blob, Earlier
 from midflight.journal.state import KEYED, RunState
 from midflight.journal.stored_fold import (
     FoldRows,
-    Older,
     PackedAttempt,
     PackedAttempts,
     Part,
@@ -30,9 +30,7 @@ from midflight.journal.stored_fold import (
     attempts_in,
     be_packed,
     given_to,
-    is_packed,
     like,
-    newer,
     pack,
     packed_attempt,
     packed_state,
@@ -66,15 +64,12 @@ class _Circles(Struct, frozen=True, array_like=True):
     seen: list[Call]
 
 
-_History: Final = like(
-    Cursor,
-    PACKED | OF_THE_WAY,
-    [
-        ("circles", _Circles),
-        ("taken_over", list[tuple[Earlier, str]], []),
-        ("begun", list[Begun], []),
-    ],
-)
+_MORE: Final[list[tuple[str, Any, Any]]] = [
+    ("circles", _Circles, msgspec.NODEFAULT),
+    ("taken_over", list[tuple[Earlier, str]], []),
+    ("begun", list[Begun], []),
+]
+_History: Final = like(Cursor, PACKED | OF_THE_WAY, _MORE)
 _history_decoder: Final = msgspec.json.Decoder(_History)
 _records_decoder: Final = msgspec.json.Decoder(dict[str, Record])
 _record_decoder: Final = msgspec.json.Decoder(Record)
@@ -108,9 +103,7 @@ def is_still_packed(state: RunState, history: Cursor) -> bool:
     return is_packed(state.effects) and is_packed(history._begun)
 
 
-def _packed_steps(
-    state: RunState, history: Cursor, parts: tuple[Part, ...]
-) -> Part:
+def _packed_steps(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Part:
     if not parts:
         history.packed_to = 0
         history.changed.clear()
@@ -267,7 +260,7 @@ def take_up(state: RunState, history: Cursor, fold: StoredFold) -> bool:
 
 
 class Folds:
-    """The stored folds of a run that is driven here: where it is taken up, and what is kept of it."""
+    """The stored folds of a run that is driven here: the one it began with, and those it makes."""
 
     __slots__ = ("_keep", "_known", "_stored")
 

@@ -149,9 +149,7 @@ class PostgresStore:
 
     async def keep_fold(self, fold: FoldRows) -> bool:
         """See ``Store.keep_fold``."""
-        return await self._pool.do(
-            lambda c: write_fold(c, fold), writes=True, answer_s=LONG_S
-        )
+        return await self._pool.do(lambda c: write_fold(c, fold), writes=True, answer_s=LONG_S)
 
     async def row(self, journal: str) -> Row:
         """See ``Store.row``."""
