@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Self
 
 from midflight.audit import Deed, Head, Link, body_of, deed, linked
@@ -84,8 +85,7 @@ class MemoryStore:
         self._switches: dict[str, Switch] = {}
         self._leases: set[str] = set()
         self._audit: dict[str, Link] = {}
-        self._folds: dict[str, dict[int, FoldRow]] = {}
-        self._fold_at: dict[str, int] = {}
+        self._folds: dict[str, tuple[int, dict[int, FoldRow]]] = {}
 
     @classmethod
     @asynccontextmanager
@@ -118,7 +118,7 @@ class MemoryStore:
         self._check_open()
         if known := self._appends.get(request.id):
             return Committed(tuple(known), repeated=True)
-        decision, note, view = draft_widening(request, lambda more: self._view(request, more))
+        decision, note, view = draft_widening(request, partial(self._view, request))
         with self._forget_on_error() as touched:
             planned = plan(decision, self._folded(decision), view.now, touched)
             records = self._commit(planned)
@@ -148,24 +148,24 @@ class MemoryStore:
     async def fold(self, journal: str) -> StoredFold | None:
         """See ``Store.fold``."""
         self._check_open()
-        return opened(journal, self._folds.get(journal, {}).values())
+        return opened(journal, self._folds.get(journal, (0, {}))[1].values())
 
     async def keep_fold(self, fold: FoldRows) -> bool:
         """See ``Store.keep_fold``."""
         self._check_open()
-        stored = self._folds.get(fold.journal, {})
-        there = len(self._journals.get(fold.journal, ())) >= fold.position
-        if not (there and may_follow(fold, self._fold_at.get(fold.journal, 0))):
+        stored, rows = self._folds.get(fold.journal, (0, {}))
+        if len(self._journals.get(fold.journal, ())) < fold.position or not may_follow(
+            fold, stored
+        ):
             return False
-        kept = stored if fold.since else {}
-        self._folds[fold.journal] = kept | {row.number: row for row in fold.rows}
-        self._fold_at[fold.journal] = fold.position
+        kept = rows if fold.since else {}
+        self._folds[fold.journal] = fold.position, kept | {row.number: row for row in fold.rows}
         return True
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
         self._check_open()
-        found = (summary(state) for state in self._all())
+        found = map(summary, self._all())
         wanted = [row for row in found if _matches(row, query) and self._says(row, query.words)]
         return sorted(wanted, key=lambda row: row.journal, reverse=True)[: query.limit]
 
@@ -388,7 +388,6 @@ class MemoryStore:
         }
         del self._journals[journal]
         self._folds.pop(journal, None)
-        self._fold_at.pop(journal, None)
         del self._states[journal]
 
 

@@ -17,73 +17,26 @@ from msgspec import Raw
 from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal import transition_table
-from midflight.journal.limits import Call
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Earlier, Event, Recorded
 from midflight.journal.requests import HANDED_OVER, WITHDRAWN
-from midflight.journal.state import KEYED, LOST, UNTRUSTED, turn
+from midflight.journal.state import KEYED, LOST, UNTRUSTED
 from midflight.runtime.replay.step_records import (
     ABORTED,
     Answered,
     Begun,
+    Circles,
     Cut,
     Entry,
     Moment,
     Record,
     Told,
 )
-from midflight.runtime.values import DIGEST_BYTES, digest
+from midflight.runtime.values import DIGEST_BYTES
 
 REDIRECTED: Final = "redirected"
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
-HISTORY: Final = 256  # calls in which circles are looked for
 ASKED_BY_IT: Final = (*OF_THE_FUNCTION, f"{HANDED_OVER}:")  # all questions of the function itself
-
-
-Settled = e.StepSettled | e.AttemptSettled | e.LateOutcome
-
-
-@dataclass(slots=True, eq=False)
-class Circles:
-    """The circles of one run. Calls are shortened only when somebody looks at them."""
-
-    made: int = 0
-    failed: bool = False  # the last one of them
-    possible: bool = False  # the last one has failed, or is like one of the two before it
-    _last: tuple[str, ...] = ()
-    nudged_at: int | None = None  # the function was told, after so many of them
-    _seen: list[Call] = field(default_factory=list)
-    _unseen: list[tuple[str, Settled, bool]] = field(default_factory=list)
-
-    def note(self, event: Settled, step: str, failed: bool) -> None:
-        """Remember what came of a call."""
-        self._unseen.append((step, event, failed))
-        what = step.rpartition("#")[0] or step  # as ``turn`` has it
-        self.failed, self.possible = failed, failed or what in self._last
-        self._last = (what, *self._last[:1])
-        self.made += 1
-        if self.made % HISTORY == 0:
-            del self._unseen[:-HISTORY]
-            del self._seen[:-HISTORY]
-
-    @property
-    def history(self) -> list[Call]:
-        """The last calls, and what came of them; each is put in short once."""
-        for step, event, failed in self._unseen:
-            came = event.blob.hash if event.blob else digest(bytes(event.result))
-            self._seen.append(Call(turn(step)[0], came, failed))
-        self._unseen.clear()
-        return self._seen
-
-    def nudged(self) -> None:
-        """The function was told that it goes in circles."""
-        self.nudged_at = self.made
-
-    def forget(self) -> None:
-        """Forget what was done before: a person lets the run go on, or another run has done it."""
-        self.nudged_at, self.possible = None, False
-        self._seen.clear()
-        self._unseen.clear()
 
 
 @dataclass(slots=True, eq=False)

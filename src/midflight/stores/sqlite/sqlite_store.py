@@ -41,7 +41,14 @@ from midflight.stores.protocol import (
     Row,
     Submit,
 )
-from midflight.stores.sqlite.open_files import OpenFiles, SqliteReader, open_files, resolved
+from midflight.stores.sqlite.open_files import (
+    OpenFiles,
+    SqliteReader,
+    open_files,
+    read_fold,
+    resolved,
+    start_of,
+)
 from midflight.stores.sqlite.sqlite_lease import FileLease
 from midflight.stores.sqlite.sqlite_ledger import keep_fold, kill, purge, release
 from midflight.stores.sqlite.sqlite_news import News
@@ -53,9 +60,7 @@ from midflight.stores.sqlite.transaction import (
     audit_head,
     audit_page,
     read_events,
-    read_fold,
     row_of,
-    start_of,
 )
 from midflight.tasks import owned_tasks
 

@@ -23,13 +23,11 @@ from midflight.journal.fold import BULK, advance
 from midflight.journal.record import Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
-from midflight.journal.stored_fold import FoldRow, StoredFold, opened, state_in
 from midflight.journal.transition_table import State
 from midflight.stores.codec import INLINE_MAX, decode_page, named
 from midflight.stores.commit import draft_widening, of_request, plan, summary
 from midflight.stores.protocol import (
     PAGE,
-    RUN_PREFIX,
     STORED,
     Append,
     Committed,
@@ -54,18 +52,6 @@ def read_events(
     """Decode part of a journal. No statement stays open: a reader never holds the file."""
     rows = db.execute(SQL["read_events"], (journal, after, limit)).fetchall()
     return decode_page(journal, after, rows)
-
-
-def read_fold(db: sqlite3.Cursor, journal: str) -> StoredFold | None:
-    """Read the stored fold of a journal; None if there is none that fits."""
-    rows = db.execute(SQL["read_fold"], (journal,)).fetchall()
-    return opened(journal, [FoldRow(*row) for row in rows]) if rows else None
-
-
-def start_of(db: sqlite3.Cursor, journal: str) -> State:
-    """Return the state to fold a journal from: a stored one, or that of an empty journal."""
-    found = state_in(read_fold(db, journal)) if journal.startswith(RUN_PREFIX) else None
-    return found or empty_state(journal)
 
 
 def row_of(values: tuple[Any, ...]) -> Row:
