@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.histories import histories
-from journal.journals import Run
+from journal.journals import Run, running
+from midflight.journal import events as e
 from midflight.journal import stored_fold
 from midflight.journal.fold import advance
 from midflight.journal.older import is_packed
+from midflight.journal.phases import Outcome
 from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
 from midflight.journal.stored_fold import (
@@ -145,6 +147,22 @@ def test_a_store_goes_on_from_the_state_alone(run: Run, data: st.DataObject) -> 
         advance(state, record)
 
     assert state == run.state
+
+
+def test_an_effect_that_somebody_holds_on_to_is_the_same_after_it_was_packed() -> None:
+    run = running()
+    booked = run.start("book")
+    mailed = run.start("mail")
+    for attempt in (booked, mailed):
+        run.report(e.AttemptSettled(epoch=1, attempt=attempt, outcome=Outcome.DONE))
+    reader = whole(run)
+    held = reader.state.effects[booked]
+    known = folded(reader.state, reader.history, None)
+    known = folded(reader.state, reader.history, known)
+
+    assert is_packed(reader.state.effects)
+    assert reader.state.effects[booked] is held
+    assert reader.state.effects[mailed].outcome is Outcome.DONE
 
 
 # ── a fold that does not fit ─────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ class Older(dict[K, V]):
     among the older ones is not looked for there.
     """
 
-    __slots__ = ("_fill", "_knows")
+    __slots__ = ("_fill", "_knows", "held")
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class Older(dict[K, V]):
         super().__init__(newer)
         self._fill: Callable[[dict[K, V]], dict[K, V]] | None = fill
         self._knows: Callable[[Any], bool] = knows
+        self.held: Mapping[K, V] = {}  # older entries that somebody may still have
 
     @property
     def is_whole(self) -> bool:
@@ -84,7 +85,7 @@ class Older(dict[K, V]):
         return super().__contains__(key)
 
     def __bool__(self) -> bool:
-        return self._fill is not None or super().__len__() > 0
+        return len(self) > 0
 
     @override
     def __len__(self) -> int:

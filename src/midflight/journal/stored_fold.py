@@ -17,6 +17,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
 from typing import Any, Final, get_args, get_type_hints
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Raw, Struct
@@ -289,7 +290,12 @@ def packed_state(state: RunState) -> bytes:
 
 
 def be_packed(state: RunState, parts: tuple[Part, ...]) -> None:
-    """Keep of the effects only those that are under way; all others are in these parts."""
+    """Keep of the effects only those that are under way; all others are in these parts.
+
+    Somebody may hold on to one that is packed: if it is asked for again, it is still the same.
+    """
+    held = WeakValueDictionary(dict(newer(state.effects)))
+    held.update(getattr(state.effects, "held", {}))
     at_work = {at: state.open[at] for at, _ in newer(state.effects) if at in state.open}
     journal, position = state.journal, state.head  # not the state: it would know itself
 
@@ -297,9 +303,10 @@ def be_packed(state: RunState, parts: tuple[Part, ...]) -> None:
         found: _Attempts = {}
         for part in parts:
             found |= _effects_in(journal, part)
-        return dict(sorted((found | later).items()))
+        return dict(sorted((found | dict(held) | later).items()))  # layer packed-effect-is-same
 
     state.effects = Older(at_work, whole, lambda at: isinstance(at, int) and at <= position)
+    state.effects.held = held
 
 
 def state_in(fold: StoredFold | None) -> RunState | None:

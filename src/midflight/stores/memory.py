@@ -154,13 +154,11 @@ class MemoryStore:
         """See ``Store.keep_fold``."""
         self._check_open()
         stored, rows = self._folds.get(fold.journal, (0, {}))
-        if len(self._journals.get(fold.journal, ())) < fold.position or not may_follow(
-            fold, stored
-        ):
-            return False
-        kept = rows if fold.since else {}
-        self._folds[fold.journal] = fold.position, kept | {row.number: row for row in fold.rows}
-        return True
+        there = len(self._journals.get(fold.journal, ())) >= fold.position
+        if fits := there and may_follow(fold, stored):
+            kept = rows if fold.since else {}
+            self._folds[fold.journal] = fold.position, kept | {x.number: x for x in fold.rows}
+        return fits
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
