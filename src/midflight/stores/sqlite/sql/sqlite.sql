@@ -145,7 +145,9 @@ ON CONFLICT (journal, number) DO UPDATE SET
 
 -- name: read_fold
 SELECT number, checksum, body FROM folds AS fold
-WHERE journal = ? AND (number > 0 OR event = (
+WHERE journal = ? AND (number > 0
+    -- layer fold-bound-to-journal
+    OR event = (
     SELECT checksum FROM events WHERE journal = fold.journal AND position = fold.position
 ))
 ORDER BY number
