@@ -604,10 +604,10 @@ RUNTIME_MUTANTS = (
         (FOLDS + "a_fold_of_other_code_is_ignored",),
     ),
     Mutant(
-        "stored folds: an effect that somebody holds on to stays the same",
-        "packed-effect-is-same",
-        Swap(" | dict(held)", ""),
-        (FOLDS + "an_effect_that_somebody_holds_on_to_is_the_same_after_it_was_packed",),
+        "stored folds: what was touched since is packed anew",
+        "touched-parts-are-packed-anew",
+        Swap("not history.touched", "True"),
+        (FOLDS + "a_fold_and_what_follows_it_tell_what_the_whole_journal_tells",),
     ),
     Mutant(
         "stored folds: one is bound to the event at its position",

@@ -12,12 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.histories import histories
-from journal.journals import Run, running
-from midflight.journal import events as e
+from journal.journals import Run
 from midflight.journal import stored_fold
 from midflight.journal.fold import advance
-from midflight.journal.older import is_packed
-from midflight.journal.phases import Outcome
 from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
 from midflight.journal.stored_fold import (
@@ -33,7 +30,7 @@ from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Moment
 from midflight.runtime.replay.stored_history import folded, take_up
 
-BOOKKEEPING = {"packed_to", "changed", "older", "pack_at", "pack"}
+BOOKKEEPING = {"packed_to", "unpacked", "touched", "changed", "older", "pack_at", "pack"}
 """Fields that tell of the fold, and not of the journal."""
 
 
@@ -107,7 +104,6 @@ def test_a_fold_and_what_follows_it_tell_what_the_whole_journal_tells(
     assert known is not None
     taken_up = Reader(run.state.journal)
     assert take_up(taken_up.state, taken_up.history, through_a_store(known))
-    assert is_packed(taken_up.history._begun)
     for reader in (driver, taken_up):
         reader.read(run.records[at:])
 
@@ -147,22 +143,6 @@ def test_a_store_goes_on_from_the_state_alone(run: Run, data: st.DataObject) -> 
         advance(state, record)
 
     assert state == run.state
-
-
-def test_an_effect_that_somebody_holds_on_to_is_the_same_after_it_was_packed() -> None:
-    run = running()
-    booked = run.start("book")
-    mailed = run.start("mail")
-    for attempt in (booked, mailed):
-        run.report(e.AttemptSettled(epoch=1, attempt=attempt, outcome=Outcome.DONE))
-    reader = whole(run)
-    held = reader.state.effects[booked]
-    known = folded(reader.state, reader.history, None)
-    known = folded(reader.state, reader.history, known)
-
-    assert is_packed(reader.state.effects)
-    assert reader.state.effects[booked] is held
-    assert reader.state.effects[mailed].outcome is Outcome.DONE
 
 
 # ── a fold that does not fit ─────────────────────────────────────────────────────────────────

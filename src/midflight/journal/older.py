@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -18,7 +19,7 @@ class Older(dict[K, V]):
     among the older ones is not looked for there.
     """
 
-    __slots__ = ("_fill", "_knows", "held")
+    __slots__ = ("_fill", "_knows")
 
     def __init__(
         self,
@@ -29,7 +30,6 @@ class Older(dict[K, V]):
         super().__init__(newer)
         self._fill: Callable[[dict[K, V]], dict[K, V]] | None = fill
         self._knows: Callable[[Any], bool] = knows
-        self.held: Mapping[K, V] = {}  # older entries that somebody may still have
 
     @property
     def is_whole(self) -> bool:
@@ -130,11 +130,10 @@ class Older(dict[K, V]):
         return super().items()
 
 
-def newer(entries: dict[K, V]) -> list[tuple[K, V]]:
-    """Return the entries of a dict, without those that are still packed."""
-    return entries.newer() if isinstance(entries, Older) else list(entries.items())
-
-
-def is_packed(entries: dict[K, V]) -> bool:
-    """Return whether the older entries of a dict are still packed, so that nobody changed them."""
-    return isinstance(entries, Older) and not entries.is_whole
+def newer(entries: dict[int, V], after: int, also: Iterable[int]) -> list[tuple[int, V]]:
+    """Return the entries after a position, and some of before; what is packed stays so."""
+    if isinstance(entries, Older) and not entries.is_whole:
+        return entries.newer()
+    found = list(takewhile(lambda at: at > after, reversed(entries)))
+    before = [at for at in also if at in entries and at <= after]
+    return [(at, entries[at]) for at in (*sorted(before), *reversed(found))]

@@ -51,7 +51,7 @@ UNTRUSTED: Final = "untrusted"  # the kind of the notice that it has read words 
 NOT_SEEN: Final = "checked, not seen yet"  # what was sent may still arrive
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass(slots=True)
 class Attempt:
     """One try at a step that had to be recorded before it began, or a spawned child."""
 

@@ -17,7 +17,6 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
 from typing import Any, Final, get_args, get_type_hints
-from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Raw, Struct
@@ -25,7 +24,7 @@ from msgspec.structs import replace
 
 from midflight.journal import events as e
 from midflight.journal.fold import advance
-from midflight.journal.older import Older, newer
+from midflight.journal.older import Older
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Keys, Recorded
 from midflight.journal.state import Attempt, RunState
@@ -285,28 +284,24 @@ def _effects_in(journal: str, part: Part) -> dict[int, Attempt]:
 def packed_state(state: RunState) -> bytes:
     """Pack everything but the effects that are in parts."""
     pairs = [(key, (at, digest.hex())) for key, (at, digest) in state.keys.items()]
-    at_work = [at for at, _ in newer(state.effects) if at in state.open]
+    at_work = [at for at in state.open if dict.__contains__(state.effects, at)]
     return pack(taken_from(_State, state, open=state.open, of_world=at_work, keys=pairs))
 
 
 def be_packed(state: RunState, parts: tuple[Part, ...]) -> None:
-    """Keep of the effects only those that are under way; all others are in these parts.
-
-    Somebody may hold on to one that is packed: if it is asked for again, it is still the same.
-    """
-    held = WeakValueDictionary(dict(newer(state.effects)))
-    held.update(getattr(state.effects, "held", {}))
-    at_work = {at: state.open[at] for at, _ in newer(state.effects) if at in state.open}
+    """Have all effects in these parts but those that are under way."""
+    at_work = {
+        at: effect for at, effect in state.open.items() if dict.__contains__(state.effects, at)
+    }
     journal, position = state.journal, state.head  # not the state: it would know itself
 
     def whole(later: _Attempts) -> _Attempts:
         found: _Attempts = {}
         for part in parts:
             found |= _effects_in(journal, part)
-        return dict(sorted((found | dict(held) | later).items()))  # layer packed-effect-is-same
+        return dict(sorted((found | later).items()))
 
     state.effects = Older(at_work, whole, lambda at: isinstance(at, int) and at <= position)
-    state.effects.held = held
 
 
 def state_in(fold: StoredFold | None) -> RunState | None:

@@ -35,6 +35,8 @@ from midflight.runtime.replay.step_records import (
 from midflight.runtime.values import DIGEST_BYTES
 
 REDIRECTED: Final = "redirected"
+TOUCHING: Final = {e.LateOutcome, e.StepReused, e.TimerSet, e.UndoStarted, e.UndoSettled}
+"""Events that may change what is known of earlier attempts."""
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 ASKED_BY_IT: Final = (*OF_THE_FUNCTION, f"{HANDED_OVER}:")  # all questions of the function itself
 
@@ -97,6 +99,8 @@ class History:
     _occurrences: dict[str, int] = field(default_factory=dict)
     _free: dict[str, list[int]] = field(default_factory=dict)  # turns that were taken and not used
     packed_to: int = 0  # records and attempts up to here are in the parts of a stored fold
+    unpacked: frozenset[int] = frozenset()  # attempts that were under way then, and are in none
+    touched: bool = False  # an attempt of a part is not as it was
     changed: dict[str, Record] = field(default_factory=dict)  # of those the ones that have changed
     pack_at: float = math.inf  # the position at which a stored fold is due
     pack: Callable[[], object] = bool  # begins to store it
@@ -108,6 +112,8 @@ class History:
         if position >= self.pack_at:
             self.pack_at = math.inf
             self.pack()
+        if type(event) in TOUCHING:
+            self.touched = True
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
@@ -116,6 +122,7 @@ class History:
                 record = Record(at, found.at, event.name, result, blob, error)
                 self._keep(event.step, record)
                 self._doubts.pop(event.step, None)
+                self.touched |= event.earlier is not None
                 if event.earlier is None:
                     self.circles.note(event, event.step, bool(event.error))
                 else:

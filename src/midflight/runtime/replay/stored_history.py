@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from midflight.errors import StoreError
 from midflight.inputs import steady
 from midflight.journal.limits import Call
-from midflight.journal.older import Older, is_packed, newer
+from midflight.journal.older import Older, newer
 from midflight.journal.record import NULL, Blob, Earlier
 from midflight.journal.state import KEYED, RunState
 from midflight.journal.stored_fold import (
@@ -28,7 +28,6 @@ from midflight.journal.stored_fold import (
     Part,
     StoredFold,
     attempts_in,
-    be_packed,
     given_to,
     like,
     pack,
@@ -50,7 +49,7 @@ LEFT: Final = 16_384  # bytes of a result that is not packed too: it is read fro
 PACKED: Final = frozenset({"records", "outcomes", "circles", "taken_over", "_begun", "_by_step"})
 OF_THE_WAY: Final = frozenset(
     {"unclaimed", "left_over", "calls", "brief", "profile", "now"}
-    | {"_occurrences", "_free", "_order", "packed_to", "pack_at", "pack"}
+    | {"_occurrences", "_free", "_order", "packed_to", "unpacked", "touched", "pack_at", "pack"}
 )
 MOMENTS: Final = ("set_at", "asked_at", "unknown_at")
 
@@ -80,43 +79,39 @@ LAYOUT: Final = f"1:{shape(_History, Record)}:".encode()
 
 
 def folded(state: RunState, history: Cursor, known: StoredFold | None) -> StoredFold:
-    """Return the fold of a run as it is, after the parts of ``known`` if they are still true.
-
-    What it packs leaves memory until somebody asks for it.
-    """
-    parts = known.parts if known is not None and is_still_packed(state, history) else ()
+    """Return the fold of a run as it is, after the parts of ``known`` if they are still true."""
+    parts = (
+        known.parts if known is not None and not history.touched else ()
+    )  # layer touched-parts-are-packed-anew
     if not parts:
-        for each in (state.effects, history._begun, history.outcomes, history._by_step):
-            if isinstance(each, Older):
-                each.complete()
-    part = _packed_steps(state, history, parts)
-    parts = (*parts, part)
+        _forget_parts(state, history)
+    parts = (*parts, _packed_steps(state, history))
     head = LAYOUT + _packed_history(state, history)
-    fold = StoredFold(state.journal, state.head, packed_state(state), head, parts)
-    be_packed(state, parts)
-    _be_packed(state, history, parts)
-    return fold
+    history.packed_to, history.unpacked = state.head, frozenset(state.open)
+    history.touched = False
+    return StoredFold(state.journal, state.head, packed_state(state), head, parts)
 
 
-def is_still_packed(state: RunState, history: Cursor) -> bool:
-    """Return whether nobody has asked for what was packed, and so changed it perhaps."""
-    return is_packed(state.effects) and is_packed(history._begun)
+def _forget_parts(state: RunState, history: Cursor) -> None:
+    for each in (state.effects, history._begun, history.outcomes, history._by_step):
+        if isinstance(each, Older):
+            each.complete()
+    history.packed_to, history.unpacked = 0, frozenset()
+    history.changed.clear()
 
 
-def _packed_steps(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Part:
-    if not parts:
-        history.packed_to = 0
-        history.changed.clear()
+def _packed_steps(state: RunState, history: Cursor) -> Part:
+    since, also = history.packed_to, history.unpacked
     records: dict[str, Record] = {}
     for step in reversed(history.records):
         record = history.records[step]
-        if record.position <= history.packed_to:
+        if record.position <= since:
             break
         records[step] = _without_large(record)
     records = dict(reversed(records.items()))
     places = {step: place for place, step in enumerate(records, 1)}
     attempts = []
-    for at, begun in newer(history._begun):
+    for at, begun in newer(history._begun, since, also):
         if at in state.open:
             continue
         outcome = history.outcomes.get(at)
@@ -132,7 +127,8 @@ def _packed_steps(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> 
         if of_step is None:
             history.older[begun.event.step] = None
     attempted = {each.position for each in attempts}
-    there = ((at, each) for at, each in newer(state.effects) if at not in state.open)
+    found = newer(state.effects, since, also)
+    there = ((at, each) for at, each in found if at not in state.open)
     others = [each for at, each in there if at not in attempted]
     return Part(pack(records), pack(PackedAttempts(attempts, others)))
 
@@ -150,7 +146,7 @@ def _packed_history(state: RunState, history: Cursor) -> bytes:
         circles.made, circles.failed, circles.possible, circles._last, circles.nudged_at, seen
     )
     told, history.entry.told = history.entry.told, 0
-    at_work = [each for at, each in newer(history._begun) if at in state.open]
+    at_work = [history._begun[at] for at in state.open if dict.__contains__(history._begun, at)]
     taken_over = list(history.taken_over.items())
     stored = taken_from(_History, history, circles=shown, taken_over=taken_over, begun=at_work)
     packed = pack(stored)
@@ -159,10 +155,10 @@ def _packed_history(state: RunState, history: Cursor) -> bytes:
 
 
 def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> None:
-    """Keep of the attempts only those that are under way; all others are in these parts."""
+    """Have all attempts in these parts but those that are under way."""
     position = state.head
-    begun = {at: each for at, each in newer(history._begun) if at in state.open}
-    outcomes = {at: each for at, each in newer(history.outcomes) if at in state.open}
+    begun = dict(history._begun)
+    outcomes: dict[int, Record] = {}
     by_step: dict[str, list[int]] = {}
     for at, each in begun.items():
         by_step.setdefault(each.event.step, []).append(at)
@@ -174,7 +170,7 @@ def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Non
     def has_attempts(step: Any) -> bool:
         return step in history.records or step in history.older
 
-    history.packed_to = position
+    history.packed_to, history.unpacked = position, frozenset(state.open)
     history._begun = Older(begun, lambda later: older.begun() | later, is_old)
     history.outcomes = Older(outcomes, lambda later: older.outcomes() | later, is_old)
     history._by_step = Older(by_step, older.by_step, has_attempts)
@@ -286,8 +282,8 @@ class Folds:
         """Store what the run is now. Where that is not possible, the next one will do."""
         if not state.alive or state.opaque:
             return
-        known, stored = self._known, self._stored and is_still_packed(state, history)
-        anew = known is not None and not is_still_packed(state, history)
+        known, stored = self._known, self._stored and not history.touched
+        anew = known is not None and history.touched
         self._known = fold = folded(state, history, known)
         self._stored = False
         there = len(fold.parts) - 1 if stored else 0
