@@ -606,7 +606,7 @@ RUNTIME_MUTANTS = (
     Mutant(
         "stored folds: what was touched since is packed anew",
         "touched-parts-are-packed-anew",
-        Swap("not history.touched", "True"),
+        NEVER,
         (FOLDS + "a_fold_and_what_follows_it_tell_what_the_whole_journal_tells",),
     ),
     Mutant(

@@ -80,9 +80,9 @@ LAYOUT: Final = f"1:{shape(_History, Record)}:".encode()
 
 def folded(state: RunState, history: Cursor, known: StoredFold | None) -> StoredFold:
     """Return the fold of a run as it is, after the parts of ``known`` if they are still true."""
-    parts = (
-        known.parts if known is not None and not history.touched else ()
-    )  # layer touched-parts-are-packed-anew
+    parts = () if known is None else known.parts
+    if history.touched:  # layer touched-parts-are-packed-anew
+        parts = ()
     if not parts:
         _forget_parts(state, history)
     parts = (*parts, _packed_steps(state, history))
