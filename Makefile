@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints locked diagram walk bench-journal bench-interrupt bench-assistant bench-server bench-page bench-scale bench-voice kit mutants web web-types agui-uis pictures docs clean
+.PHONY: help demo test check fix constraints locked diagram walk bench-journal bench-interrupt bench-assistant bench-server bench-page bench-scale bench-steps bench-voice kit mutants web web-types agui-uis pictures docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -82,6 +82,9 @@ bench-voice: $(INSTALLED)  ## measure how well one can interrupt by voice, besid
 
 bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, presses, 2,000 runs (16 min)
 	@PYTHONPATH=tests $(BIN)/python bench/scale.py $(PARTS)
+
+bench-steps: $(INSTALLED)  ## measure durable steps, stops and resumes, beside LangGraph, DBOS and raw SQLite (8 min): PARTS="--quick speed", or --help
+	@PYTHONPATH=tests $(BIN)/python bench/steps.py $(PARTS)
 
 tests/engines/node_modules/.package-lock.json: tests/engines/package-lock.json
 	@npm ci --ignore-scripts --silent --no-audit --no-fund --prefix tests/engines

@@ -22,6 +22,7 @@ from typing import Any
 
 import anyio
 from figures import ROOT, Load, machine, missed, percentile, rate, save, show, table
+from listing import unlisted
 from msgspec import Raw
 
 from midflight.agents import Agent, agent
@@ -519,32 +520,6 @@ async def processes(path: Path) -> dict[str, float]:
     return {"orphans": float(orphans), "orphans_of_processes": float(there)}
 
 
-def unlisted(path: Path) -> int:
-    """Effects that began after the cancel was acknowledged and that it had not listed.
-
-    By the journal: a start that is recorded behind the cancel. By the clock: a tool whose first
-    line ran after the acknowledgement and whose start the cancel does not name.
-    """
-    found = 0
-    db = connect(path, writes=False, busy_s=1)
-    for run, acknowledged in world.acknowledged.items():
-        cancelled, listed = 0, set[int]()
-        starts: dict[str, set[int]] = {}
-        for record in read_events(db, run, 0, -1):
-            match record.event:
-                case e.CancelRequested(in_flight=flying):
-                    cancelled, listed = record.position, set(flying)
-                case e.AttemptStarted(idempotency_key=key):
-                    starts.setdefault(key, set()).add(record.position)
-                    found += 0 < cancelled < record.position
-                case _:
-                    pass
-        begun = {key for key, at in world.begun.get(run, ()) if key and at > acknowledged}
-        found += sum(not starts[key] & listed for key in begun)
-    db.close()
-    return found
-
-
 # ── the report ───────────────────────────────────────────────────────────────────────────────
 
 ROWS = {
@@ -651,7 +626,7 @@ async def main() -> None:
         for part in PARTS:
             path = Path(temporary) / f"{part.__name__}.db"
             results |= await part(path)
-            results["unlisted_after_ack"] += unlisted(path)
+            results["unlisted_after_ack"] += unlisted(path, world.acknowledged, world.begun)
             results["cancels"] += len(world.acknowledged)
             show({k: v for k, v in results.items() if k not in {"unlisted_after_ack", "cancels"}})
     results["load_of_others_pct"] = load.of_others_pct()

@@ -12,8 +12,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from operator import truediv
 from pathlib import Path
@@ -24,7 +24,16 @@ import anyio
 import psutil
 from figures import RESULTS, ROOT, Load, machine, percentile, save, show, table
 from figures import load as figures_load
-from stepping import COUNTERS, RAW_BYTES, made, raw, records_a_step, step_bytes, stepping
+from stepping import (
+    COUNTERS,
+    RAW_BYTES,
+    made,
+    raw,
+    raw_inserts,
+    records_a_step,
+    step_bytes,
+    stepping,
+)
 
 from engines import contested_story, fleet_world
 from engines.contest import Contest
@@ -47,7 +56,7 @@ FLEETS, FREEZES, FROZEN_RUNS = 2, 100, 24
 NOTICED, NOTICED_RUNS = 4, 12
 CANCELS = 300
 CONTESTED = 600
-WRITING_S = 3.0
+WRITING_S, COST_ROUNDS = 3.0, 5
 SIZES = (500, 1000, 2000)
 LOADED_CANCELS = 100
 BESIDE, PRESSES = 500, 100
@@ -281,6 +290,54 @@ async def writes(yard: Yard) -> dict[str, float]:
     }
 
 
+async def costs(yard: Yard) -> dict[str, float]:
+    """What such a step takes of the processor, and what a raw insert takes, in microseconds.
+
+    A machine that others use too shows it all the same: their time is not counted.
+    """
+    found: dict[str, list[float]] = {}
+
+    def note(what: str, used: Mapping[str, float], count: float) -> None:
+        for who, seconds in used.items():
+            found.setdefault(f"{what}_{who}_us", []).append(1e6 * seconds / count)
+
+    async def raw_costs() -> None:
+        took: dict[str, float] = {}
+
+        @contextmanager
+        def noted() -> Iterator[None]:
+            kinds = {"postgres": _postgres(yard), "client": [psutil.Process()]}
+            with _used(kinds) as used:
+                yield
+            took.update(used)
+
+        await raw(yard.address, COUNTERS, noted)
+        note("raw", took, raw_inserts(COUNTERS))
+
+    for _round in range(COST_ROUNDS):
+        await raw_costs()
+        async with (
+            yard.at_work(2) as (control, workers),
+            stepping(control, fleet_world.putter) as runs,
+        ):
+            before, _ = await made(control, runs)
+            with _used(_processes(yard, workers)) as used:
+                await anyio.sleep(WRITING_S)
+                after, _ = await made(control, runs)
+        note("write", used, after - before)
+        await raw_costs()
+    cost = {name: statistics.median(times) for name, times in found.items()}
+    raw_us = cost["raw_client_us"] + cost["raw_postgres_us"]
+    ours_us = cost["write_workers_us"] + cost["write_postgres_us"]
+    return {
+        **cost,
+        "raw_us": raw_us,
+        "write_us": ours_us,
+        "write_cost_ratio": raw_us / ours_us,
+        "write_cost_bound": raw_us / cost["write_workers_us"],
+    }
+
+
 async def _fullest(control: Control, workers: Fleet) -> int:
     """How many runs the worker has that has most."""
     rows = await control.store.rows(Query(limit=10_000))
@@ -367,13 +424,17 @@ async def _crowd(control: Control, workers: Fleet, size: int) -> float:
     return size / (await _begun(workers, set(briefs)) - began)
 
 
-def _processes(yard: Yard, workers: Fleet) -> dict[str, list[psutil.Process]]:
+def _postgres(yard: Yard) -> list[psutil.Process]:
     data = Path(yard.address.partition("host=")[2].partition("&")[0])
     postmaster = psutil.Process(int((data / "postmaster.pid").read_text().splitlines()[0]))
+    return [postmaster, *postmaster.children()]
+
+
+def _processes(yard: Yard, workers: Fleet) -> dict[str, list[psutil.Process]]:
     return {
         "workers": [psutil.Process(hand.process.pid) for hand in workers.hands],
         "restate": [psutil.Process(yard.server.process.pid)],
-        "postgres": [postmaster, *postmaster.children()],
+        "postgres": _postgres(yard),
     }
 
 
@@ -387,23 +448,38 @@ def _memory(yard: Yard, workers: Fleet) -> dict[str, float]:
 
 async def _busy(yard: Yard, workers: Fleet) -> dict[str, float]:
     """Per cent of a core that each kind of process uses now, this one too."""
-    kinds = {**_processes(yard, workers), "desk": [psutil.Process()]}
+    kinds, wait_s = {**_processes(yard, workers), "desk": [psutil.Process()]}, 3.0
+    with _used(kinds) as used:
+        await anyio.sleep(wait_s)
+    return {who: 100 * seconds / wait_s for who, seconds in used.items()}
 
-    def used() -> dict[str, float]:
-        return {
-            who: sum(sum(process.cpu_times()[:2]) for process in processes)
-            for who, processes in kinds.items()
-        }
 
-    before, wait_s = used(), 3.0
-    await anyio.sleep(wait_s)
-    return {who: 100 * (after - before[who]) / wait_s for who, after in used().items()}
+@contextmanager
+def _used(kinds: Mapping[str, list[psutil.Process]]) -> Iterator[dict[str, float]]:
+    """Seconds of the processor that kinds of processes have used in the block, when it is over.
+
+    Processes that ended meanwhile, such as one of Postgres that cleans up, are not counted.
+    """
+    used, before = dict[str, float](), {who: _clocks(those) for who, those in kinds.items()}
+    yield used
+    for who, those in kinds.items():
+        used[who] = sum(at - before[who].get(one, at) for one, at in _clocks(those).items())
+
+
+def _clocks(processes: list[psutil.Process]) -> dict[psutil.Process, float]:
+    """Seconds that each of them has used so far, if it is still there."""
+    found = {}
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            found[process] = sum(process.cpu_times()[:2])
+    return found
 
 
 PARTS: dict[str, list[Callable[[Yard], Awaitable[dict[str, float]]]]] = {
     "aborts": [aborts],
     "steps": [steps],
     "writes": [writes],
+    "costs": [costs],
     "live": [live],
     "killed": [killed],
     "loaded": [loaded],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import anyio
 import asyncpg
@@ -62,10 +62,22 @@ async def step_bytes(address: str, control: Control) -> float:
     return float(found)
 
 
-async def raw(address: str, connections: int) -> float:
-    """So many connections in one process, each one INSERT a commit, one after the other."""
+def raw_inserts(connections: int) -> int:
+    """How many inserts ``raw`` makes."""
+    return 2_000 if connections == 1 else 12_000
+
+
+async def raw(
+    address: str,
+    connections: int,
+    meanwhile: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> float:
+    """So many connections in one process, each one INSERT a commit, one after the other.
+
+    They are all open when ``meanwhile`` is entered, and until it has been left.
+    """
     async with asyncpg.create_pool(address, min_size=connections, max_size=connections) as pool:
-        inserts = 2_000 if connections == 1 else 12_000
+        inserts = raw_inserts(connections)
         await pool.execute("CREATE TABLE raw (n bigint PRIMARY KEY, body text)")
         body, put = "x" * RAW_BYTES, "INSERT INTO raw VALUES ($1, $2)"
 
@@ -74,10 +86,11 @@ async def raw(address: str, connections: int) -> float:
                 for number in range(first, inserts, connections):
                     await connection.execute(put, number, body)
 
-        began = time.monotonic()
-        async with anyio.create_task_group() as together:
-            for first in range(connections):
-                together.start_soon(insert, first)
-        took = time.monotonic() - began
+        with meanwhile():
+            began = time.monotonic()
+            async with anyio.create_task_group() as together:
+                for first in range(connections):
+                    together.start_soon(insert, first)
+            took = time.monotonic() - began
         await pool.execute("DROP TABLE raw")
     return inserts / took

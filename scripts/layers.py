@@ -20,6 +20,9 @@ MIGRATIONS = "tests/stores/test_migrations.py::test_"
 HOLD = "tests/stores/test_sqlite_hold.py::test_"
 LOOKS = "tests/stores/test_sqlite_looks.py::test_"
 LEASE = "tests/stores/test_sqlite_lease_files.py::test_"
+POWER = (
+    "tests/scenarios/test_power_cut.py::test_fifty_power_cuts_lose_nothing_that_was_acknowledged"
+)
 TWO_NAMES = "tests/scenarios/test_two_names.py"
 REPEATS = "tests/stores/test_contract_repeats.py::test_"
 
@@ -194,6 +197,12 @@ MUTANTS = (
         "append-synced-before-acknowledged",
         Swap("FULL", "NORMAL"),
         ("tests/stores/test_durability.py",),
+    ),
+    Mutant(
+        "SQLite: a power cut loses nothing that was acknowledged",
+        "append-synced-before-acknowledged",
+        Swap("FULL", "OFF"),
+        (POWER,),
     ),
     Mutant(
         "SQLite: nudges",
@@ -480,7 +489,7 @@ MUTANTS = (
     Mutant(
         "Postgres: a lone append knows the ids of requests",
         "lone-append-knows-ids-of-requests",
-        Swap("EXISTS (SELECT FROM events WHERE append_id = $20 AND requested)", "$20 = ''"),
+        Swap("EXISTS (SELECT FROM events WHERE append_id = $21 AND requested)", "$21 = ''"),
         (REPEATS + "a_repeated_submit_that_now_needs_fewer_journals_stays_where_it_was",),
     ),
     Mutant(
@@ -506,6 +515,33 @@ MUTANTS = (
         "lone-append-compares-heads",
         Swap("abs(clock() - $15) < 5", "$15::double precision > 0"),
         (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
+    ),
+    Mutant(
+        "Postgres: steps of several runs are stamped near the server's time",
+        "steps-near-servers-time",
+        Swap("abs(clock() - $2) < 5", "$2::double precision > 0"),
+        (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
+    ),
+    Mutant(
+        "Postgres: steps of several runs lock heads in the order of their ids",
+        "steps-lock-heads",
+        Swap("ORDER BY journal FOR UPDATE", "ORDER BY journal DESC FOR UPDATE"),
+        (CHECKS + "steps_of_several_runs_lock_heads_in_the_order_of_their_ids",),
+    ),
+    Mutant(
+        "Postgres: steps of several runs are compared with heads under lock",
+        "steps-lock-heads",
+        Swap(" FOR UPDATE", ""),
+        (CHECKS + "steps_of_several_runs_are_compared_with_the_heads_that_were_locked",),
+    ),
+    Mutant(
+        "Postgres: steps of several runs compare heads",
+        "steps-compare-heads",
+        Swap(" AND locked.head = r.expected", ""),
+        (
+            CHECKS + "steps_of_several_runs_are_compared_with_the_heads_that_were_locked",
+            CHECKS + "where_a_backup_was_put_back_a_driver_that_is_ahead_leaves_no_hole",
+        ),
     ),
     Mutant(
         "Postgres: a batch is stamped near the server's time",
@@ -664,6 +700,14 @@ MUTANTS = (
         "lone-job-does-not-overtake",
         Without(1),
         (DESK + "a_lone_job_is_not_written_before_an_earlier_one_was_delivered",),
+    ),
+    Mutant(
+        "SQLite: of a batch the callers of requests are woken before the functions of steps",
+        "requests-answered-before-steps",
+        Swap("sorted(jobs, key=_PATIENT) if len(jobs) > 1 else jobs", "jobs"),
+        (
+            "tests/stores/test_sqlite_writer.py::test_of_a_batch_the_callers_of_requests_are_woken_first",
+        ),
     ),
     Mutant(
         "SQLite: a job that breaks its batch fails alone",

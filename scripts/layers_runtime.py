@@ -7,6 +7,8 @@ from marks import ALWAYS, DROP, NEVER, Mutant, Swap, Value, Without
 TOLD = "tests/scenarios/test_told_late.py::test_"
 APPROVALS = "tests/attacks/test_approvals.py::test_"
 FIRST = "tests/scenarios/test_told_first.py::test_"
+WRITTEN = "tests/scenarios/test_cancel_written.py::test_"
+CARRIED = "tests/scenarios/test_carried.py::test_"
 TWICE = "tests/scenarios/test_nothing_twice.py::test_"
 FOLDS = "tests/runtime/test_stored_folds.py::test_"
 
@@ -60,7 +62,10 @@ RUNTIME_MUTANTS = (
         "told first: what is known is on record before a request of the run",
         "known-on-record",
         DROP,
-        (FIRST + "a_plain_write_costs_one_append",),
+        (
+            "tests/runtime/test_parts.py::"
+            "test_what_is_known_is_on_record_before_a_request_of_the_run",
+        ),
     ),
     Mutant(
         "told first: what is known is on record soon, also where nothing follows",
@@ -78,15 +83,15 @@ RUNTIME_MUTANTS = (
         "told first: an outcome is on record before the start that it travels with",
         "outcome-on-record-before-start",
         Swap(
-            "(kept if self.calm else _recorded(state, kept, None)), *events",
-            "events, *(kept if self.calm else _recorded(state, kept, None))",
+            "(kept if self.calm else record_all(state, kept)), *events",
+            "events, *(kept if self.calm else record_all(state, kept))",
         ),
         (FIRST + "a_plain_write_costs_one_append",),
     ),
     Mutant(
         "told first: an outcome whose append has lost is written again",
         "outcome-append-has-lost-written",
-        Swap("await", "del self._kept[:kept]\n                await"),
+        Swap("await", "del self.kept.facts[: len(kept)]\n                await"),
         (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
     ),
     Mutant(
@@ -94,6 +99,52 @@ RUNTIME_MUTANTS = (
         "outcome-loses-by-itself-goes",
         Value("lambda _: Draft()"),
         (FIRST + "an_outcome_is_on_record_though_a_press_came_just_before_its_append",),
+    ),
+    Mutant(
+        "told first: what is known is on record before the run decides anything",
+        "known-on-record-before-decision",
+        DROP,
+        (CARRIED + "nothing_that_the_function_does_comes_before_the_outcome_that_it_knows",),
+    ),
+    Mutant(
+        "told first: what is known is on record before any other outcome",
+        "known-on-record-before-fact",
+        DROP,
+        (FIRST + "steps_at_the_same_time_end_in_the_order_of_their_records",),
+    ),
+    Mutant(
+        "told first: a pause finds what was done on record",
+        "press-finds-what-done-on-record",
+        Swap("session", "isinstance(record.event, e.PauseRequested) or session"),
+        (CARRIED + "whoever_stops_the_run_finds_the_outcome_that_the_function_knows",),
+    ),
+    Mutant(
+        "told first: a cancel finds what was done on record",
+        "press-finds-what-done-on-record",
+        Swap("session", "isinstance(record.event, e.CancelRequested) or session"),
+        (CARRIED + "whoever_stops_the_run_finds_the_outcome_that_the_function_knows",),
+    ),
+    Mutant(
+        "told first: a redirect finds what was done on record",
+        "press-finds-what-done-on-record",
+        Swap("session", "isinstance(record.event, e.RedirectRequested) or session"),
+        (CARRIED + "whoever_stops_the_run_finds_the_outcome_that_the_function_knows",),
+    ),
+    Mutant(
+        "told first: a watcher is shown a step as done when that is on record",
+        "shown-as-done-when-on-record",
+        Swap(
+            "learn(told)",
+            "learn(told); self.client._store._hub.publish("
+            "(Recorded(self.run, self.state.head + 1, told, settled),))",
+        ),
+        (CARRIED + "a_watcher_sees_a_step_as_done_when_that_is_on_record",),
+    ),
+    Mutant(
+        "told first: an outcome is not left out of the append that has room for it",
+        "outcome-on-record-before-start",
+        DROP,
+        (CARRIED + "hundreds_of_steps_cost_little_more_than_a_commit_each",),
     ),
     Mutant(
         "told first: after a crash a function sees the time at which it was told",
@@ -112,6 +163,24 @@ RUNTIME_MUTANTS = (
         "cancel-waits-until-everything",
         DROP,
         ("tests/scenarios/test_cancel.py",),
+    ),
+    Mutant(
+        "a cancel: what was aborted is on record before the run's end",
+        "outcome-on-record-before-end",
+        Swap("[*record_all(mine, kept), *events]", "[*events, *record_all(mine, kept)]"),
+        (WRITTEN + "what_was_aborted_comes_on_record_in_one_append_with_the_end",),
+    ),
+    Mutant(
+        "a cancel: what did not come on record with the end is told late",
+        "known-taken-along-kept-until-written",
+        Swap("along and done.records", "along"),
+        (WRITTEN + "a_kill_before_the_end_loses_nothing_that_is_known",),
+    ),
+    Mutant(
+        "a cancel: what is known is on record before anything is undone",
+        "known-on-record-before-undo",
+        DROP,
+        (WRITTEN + "what_is_to_be_undone_is_on_record_before_the_undo_begins",),
     ),
     Mutant(
         "runtime: a cancel undoes",

@@ -49,6 +49,18 @@ SERVER_MUTANTS = (
         (ATTACKS + "test_origins.py",),
     ),
     Mutant(
+        "agui: words of a run's end come after all that led to them",
+        "words-of-end-after-what-led-to",
+        NEVER,
+        (AGUI + "test_order.py",),
+    ),
+    Mutant(
+        "agui: words of a run's end that are heard first are told after all that led to them",
+        "words-of-end-heard-after-what-led-to",
+        Swap("[*records[:place]]", "[]"),
+        (AGUI + "test_order.py",),
+    ),
+    Mutant(
         "agui: one answer that does not fit stops all of them",
         "one-answer-does-not-fit-stops",
         Swap("any", "all"),

@@ -69,12 +69,12 @@ class Known(NamedTuple):
 WALKS: Final = {
     "step": Known(
         "a no-op `write` step that nobody watches, from the call of `run.step` until it returns",
-        today=Figures(27, 69, 118, 7),
+        today=Figures(27, 68, 119, 7),
         goal=(28, 110, 170, 8),
     ),
     "cancel": Known(
         "a cancel of a run in a read, from the press until the run has ended",
-        today=Figures(49, 220, 423, 35),
+        today=Figures(49, 220, 415, 28),
         goal=(30, 130, None, None),
     ),
     "message": Known(
@@ -83,7 +83,7 @@ WALKS: Final = {
     ),
     "wait": Known(
         'a spoken "wait", from the recognised word until the run is paused',
-        today=Figures(61, 298, 579, 32),
+        today=Figures(61, 298, 574, 30),
     ),
 }
 SLACK: Final = 0.02  # of a figure, and

@@ -32,6 +32,7 @@ MEASURED = {
     "page": "browser",
     "scale": "scale",
     "server": "http_server",
+    "steps": "steps",
     "voice": "speaking",
 }  # by the module of the benchmarks that measures it
 

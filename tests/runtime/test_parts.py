@@ -9,8 +9,8 @@ import pytest
 
 from midflight.inputs import new_id, steady
 from midflight.journal import events as e
-from midflight.journal.phases import Phase
-from midflight.journal.record import Earlier
+from midflight.journal.phases import Effect, Outcome, Phase
+from midflight.journal.record import NULL, Earlier, Usage
 from midflight.journal.state import RunState
 from midflight.run import Redirected, Stopped
 from midflight.runtime.in_flight import InFlight, LastWords, Tasks, Waiting
@@ -21,7 +21,7 @@ from midflight.runtime.run_journal import RunJournal
 from midflight.runtime.signals import Gate, Signals
 from midflight.runtime.steps.bounds import Alarms
 from midflight.stores.memory import MemoryStore
-from midflight.stores.protocol import Lease
+from midflight.stores.protocol import Draft, Lease, Submit
 from stores.runs import RUN, pause, running
 
 pytestmark = pytest.mark.anyio
@@ -94,6 +94,54 @@ async def test_a_run_is_calm_until_something_happens_that_is_no_plain_step(parts
     await pause(parts.store)
     await parts.journal.catch_up()
     assert not parts.journal.calm
+
+
+async def begun(parts: Parts, step: str = "write") -> int:
+    """A write is in flight."""
+    started = e.AttemptStarted(
+        epoch=parts.journal.epoch,
+        step=step,
+        name="Write",
+        tool="write",
+        effect=Effect.WRITE,
+        idempotency_key="k",
+        noun="thing",
+    )
+    (found,) = await parts.journal.decide(lambda _: [started])
+    return found.position
+
+
+async def test_what_is_known_is_on_record_before_a_request_of_the_run(parts: Parts) -> None:
+    attempt = await begun(parts)
+    assert parts.journal.keep(attempt, NULL, Usage())
+    planned = e.PlanSet(epoch=parts.journal.epoch, steps=("next",))
+
+    await parts.journal.submit(Submit(new_id(), (RUN,), lambda _: Draft({RUN: (planned,)})))
+
+    written = await parts.store.read(RUN, after=attempt)
+    assert [type(record.event) for record in written] == [e.AttemptSettled, e.PlanSet]
+    assert parts.journal.kept.facts == []
+
+
+async def test_a_request_takes_along_what_is_known_and_what_comes_later_is_kept(
+    parts: Parts,
+) -> None:
+    first, second = await begun(parts), await begun(parts, "another")
+    assert parts.journal.keep(first, NULL, Usage())
+    planned = e.PlanSet(epoch=parts.journal.epoch, steps=("next",))
+
+    async with parts.journal.taking_along() as along:
+        decided = Draft({RUN: (*along, planned)})
+        parts.journal.kept.add(
+            settled := e.AttemptSettled(
+                epoch=parts.journal.epoch, attempt=second, outcome=Outcome.UNKNOWN
+            )
+        )
+        await parts.journal.submit(Submit(new_id(), (RUN,), lambda _: decided), along=along)
+
+    written = await parts.store.read(RUN, after=second)
+    assert [type(record.event) for record in written] == [e.AttemptSettled, e.PlanSet]
+    assert parts.journal.kept.facts == [settled]
 
 
 async def test_a_signal_that_ends_the_function_is_not_outdone_by_a_later_one(parts: Parts) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
+from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.control import Control
@@ -86,6 +87,31 @@ class Cord:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+
+class Counted(Cord):
+    """Keeps what each append that it passes on has added to the run it is about."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.appends: list[tuple[Event, ...]] = []
+
+    @override
+    async def append(self, decision: Append) -> Committed:
+        done = await super().append(decision)
+        self.appends.append(decision.entries[0].events)
+        return done
+
+    @override
+    async def submit(self, request: Submit) -> Committed:
+        done = await super().submit(request)
+        run = request.journals[0]
+        if events := tuple(x.event for x in done.records if x.journal == run):
+            self.appends.append(events)
+        return done
+
+    def with_kind(self, kind: type[Event]) -> list[tuple[Event, ...]]:
+        return [events for events in self.appends if any(isinstance(x, kind) for x in events)]
 
 
 class Life:

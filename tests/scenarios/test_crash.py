@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from scenarios.stories import KILLED, Life, told
-from scenarios.world import HOLD_S, STEPS
+from scenarios.world import HOLD_S, ROUNDS, STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-SCRIPTS = ("plain", "pause", "redirect", "cancel", "drain")
+SCRIPTS = ("plain", "pause", "redirect", "cancel", "drain", "between")
 
 
 def outcome(folder: Path) -> dict[str, Any]:
@@ -101,6 +101,20 @@ def test_killed_at_every_position_of_its_journal(
     kills = ends_as_if_undisturbed(tmp_path, "plain", undisturbed["plain"], deaths)
 
     assert kills == len(everywhere) >= 35
+
+
+@WHEN
+def test_killed_at_every_position_of_writes_and_reads_with_a_press_between_them(
+    tmp_path: Path, undisturbed: Ends, when: str
+) -> None:
+    """The function knows how a write ended and goes on to a read, and a person pauses the run."""
+    everywhere = positions(undisturbed["between"])
+    deaths = [[{when: position}] for position in everywhere]
+
+    kills = ends_as_if_undisturbed(tmp_path, "between", undisturbed["between"], deaths)
+
+    assert undisturbed["between"]["positions"].count("PauseRequested") == ROUNDS
+    assert kills == len(everywhere) >= 6 * ROUNDS
 
 
 def test_killed_in_the_middle_of_every_step(tmp_path: Path, undisturbed: Ends) -> None:

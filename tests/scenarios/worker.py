@@ -93,7 +93,7 @@ async def live(life: dict[str, Any]) -> None:
         store.before, store.after = life.get("before", 0), life.get("after", 0)
         store.appends, store.later = life.get("appends", 0), life.get("later", 0.0)
         async with LocalEngine.open(
-            store, (world.clerk, world.builder), workdir=book.folder() / "work", signals=signals
+            store, world.AGENTS, workdir=book.folder() / "work", signals=signals
         ) as engine:
             control = Control(store, engine)
             await world.start(control, life["script"])

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from midflight.agents import agent
+from midflight.agents import Agent, agent
 from midflight.control import Ack, Control
 from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome, Phase
@@ -28,6 +28,7 @@ from scenarios import book
 
 RUN = "r-library-one"
 HOLD_S = 0.03
+ROUNDS = 4
 
 # ── tools ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,6 +188,45 @@ async def builder(run: Run) -> None:
     await run.step("Linger", linger, rows)
 
 
+class Between:
+    """The rounds in which the function knows how its write ended, as it goes on to its read."""
+
+    def __init__(self) -> None:
+        self._rounds: list[int] = []
+        self._news = anyio.Event()
+
+    def add(self, number: int) -> None:
+        self._rounds.append(number)
+        self._news.set()
+
+    async def next(self) -> int:
+        while not self._rounds:
+            self._news = anyio.Event()
+            await self._news.wait()
+        return self._rounds.pop(0)
+
+
+between = Between()
+
+
+@tool(effect="read")
+async def consult(number: int) -> str:
+    """Takes until somebody has pressed a button in this round."""
+    await appears(f"pressed-{number}")
+    return f"consulted {number}"
+
+
+@agent()
+async def scribe(run: Run) -> list[object]:
+    """Writes and reads by turns; people press a button between the two."""
+    results: list[object] = []
+    for number in range(ROUNDS):
+        results.append(await run.step("Upsert", upsert, f"round {number}"))
+        between.add(number)
+        results.append(await run.step("Consult", consult, number))
+    return results
+
+
 # ── people ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -227,7 +267,8 @@ class Person:
         """Do what the story is about once the run lingers."""
         if script == "plain":
             return
-        await appears("lingering")
+        if script != "between":
+            await appears("lingering")
         await getattr(self, f"_{script}")()
 
     async def _pause(self) -> None:
@@ -235,6 +276,19 @@ class Person:
         await self.control.until(RUN, lambda s: s.phase is not Phase.PAUSING)
         (book.folder() / "go").touch()
         self.keep(await self.control.resume(RUN, key="resume"))
+
+    async def _between(self) -> None:
+        """Pause in each round, and go on; also in the one in which somebody died meanwhile."""
+        if (await self.control.state(RUN)).phase in {Phase.PAUSING, Phase.PAUSED}:
+            await self._pause_in(sum(1 for _ in book.folder().glob("pressed-*")))
+        while True:
+            await self._pause_in(await between.next())
+
+    async def _pause_in(self, number: int) -> None:
+        self.keep(await self.control.pause(RUN, key=f"pause-{number}"))
+        await self.control.until(RUN, lambda s: s.phase is not Phase.PAUSING)
+        self.keep(await self.control.resume(RUN, key=f"resume-{number}"))
+        (book.folder() / f"pressed-{number}").touch()
 
     async def _redirect(self) -> None:
         self.keep(await self.control.redirect(RUN, "EU only", key="redirect"))
@@ -252,7 +306,8 @@ class Person:
         await anyio.sleep_forever()
 
 
-AGENT_OF = {"cancel": builder}
+AGENTS = (clerk, builder, scribe)
+AGENT_OF: dict[str, Agent[Any]] = {"cancel": builder, "between": scribe}
 BRIEF_OF = {"plain": "work"}
 
 

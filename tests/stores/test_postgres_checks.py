@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from uuid import uuid4
 
 import anyio
 import asyncpg
 import pytest
 from anyio.abc import TaskStatus
+from msgspec import Raw
 
 from midflight.errors import JournalConflict
 from midflight.inputs import wall_clock
 from midflight.journal import events as e
 from midflight.journal.record import Event
+from midflight.stores.codec import INLINE_MAX
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres.postgres_server import Server
 from stores.halfway import by_hand, not_committed, stores_wait
-from stores.runs import RUN, claim, positions, read_all, running
+from stores.runs import RUN, Driver, claim, positions, read_all, running
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
 
 RUN_OUT = "UPDATE leases SET expires_at = clock() - 1"
 HOLD_ONE = "SELECT FROM journals WHERE journal = 'r-a' FOR UPDATE"
-EVENTS = pytest.mark.parametrize("count", [1, 2], ids=["a lone event", "a batch"])
+LARGE = Raw(b'"' + INLINE_MAX * b"x" + b'"')
+WAYS = pytest.mark.parametrize("way", ["a lone event", "two events", "steps", "a large value"])
+"""An append goes to the server by one of several statements, each with checks of its own."""
 
 
 @pytest.fixture
@@ -41,12 +45,24 @@ def plans(count: int) -> list[Event]:
     return [e.PlanSet(epoch=1, steps=(str(number),)) for number in range(count)]
 
 
+def sent(way: str) -> list[Event]:
+    match way:
+        case "a lone event":
+            return plans(1)
+        case "two events":
+            return plans(2)
+        case "steps":
+            return plans(3)
+        case _:
+            return [e.StepSettled(epoch=1, step="s#1", name="s", result=LARGE)]
+
+
 # ── heads and stamps ─────────────────────────────────────────────────────────────────────────
 
 
-@EVENTS
+@WAYS
 async def test_where_a_backup_was_put_back_a_driver_that_is_ahead_leaves_no_hole(
-    store: PostgresStore, postgres_address: str, schema: str, count: int
+    store: PostgresStore, postgres_address: str, schema: str, way: str
 ) -> None:
     driving = await running(store)
     async with by_hand(postgres_address, schema) as connection:
@@ -54,15 +70,15 @@ async def test_where_a_backup_was_put_back_a_driver_that_is_ahead_leaves_no_hole
         await connection.execute("UPDATE journals SET head = 2")
 
     with pytest.raises(JournalConflict):
-        await driving.decides(*plans(count))
+        await driving.decides(*sent(way))
 
     assert positions(await read_all(store)) == [1, 2]
 
 
-@EVENTS
+@WAYS
 @pytest.mark.parametrize("jump", [7.0, 3600.0, -3600.0])
 async def test_after_a_clock_has_jumped_events_are_stamped_with_the_servers_time(
-    postgres_address: str, schema: str, jump: float, count: int
+    postgres_address: str, schema: str, jump: float, way: str
 ) -> None:
     ahead = 0.0
     async with PostgresStore.open(
@@ -70,9 +86,67 @@ async def test_after_a_clock_has_jumped_events_are_stamped_with_the_servers_time
     ) as store:
         driving = await running(store)
         ahead = jump
-        done = await driving.decides(*plans(count))
+        done = await driving.decides(*sent(way))
 
         assert abs(done.records[-1].at - await store.now()) < 2
+
+
+async def send_together(drivers: Sequence[Driver], wrong: list[Exception]) -> None:
+    """The first goes alone, and those that come meanwhile go together."""
+
+    async def decide(driver: Driver) -> None:
+        try:
+            await driver.decides(*plans(2))
+        except JournalConflict as error:
+            wrong.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for driver in drivers:
+            tasks.start_soon(decide, driver)
+
+
+async def test_steps_of_several_runs_are_compared_with_the_heads_that_were_locked(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """Whoever changes one of the runs is waited for; the steps of the others are written."""
+    drivers = [await running(store, run, driver=f"d-{run}") for run in ("r-first", "r-a", "r-b")]
+    quicker = "UPDATE journals SET head = head + 1 WHERE journal = 'r-a'"
+    wrong: list[Exception] = []
+    async with (
+        anyio.create_task_group() as tasks,
+        not_committed(postgres_address, schema, quicker, keep=True),
+    ):
+        tasks.start_soon(send_together, drivers, wrong)
+        assert await stores_wait(postgres_address, 1)
+    async with by_hand(postgres_address, schema) as connection:
+        rows = await connection.fetch(
+            "SELECT journal, max(position) AS last FROM events GROUP BY 1 ORDER BY 1"
+        )
+
+    assert len(wrong) == 1
+    assert [(row["journal"], row["last"]) for row in rows] == [
+        ("r-a", 3),
+        ("r-b", 5),
+        ("r-first", 5),
+    ]
+
+
+async def test_steps_of_several_runs_lock_heads_in_the_order_of_their_ids(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """Else two processes that have the same runs could wait for each other."""
+    drivers = [await running(store, run, driver=f"d-{run}") for run in ("r-first", "r-b", "r-a")]
+    lock = "SELECT FROM journals WHERE journal = 'r-b' FOR UPDATE NOWAIT"
+    async with (
+        anyio.create_task_group() as tasks,
+        not_committed(postgres_address, schema, HOLD_ONE),
+    ):
+        tasks.start_soon(send_together, drivers, [])
+        assert await stores_wait(postgres_address, 1)
+        async with by_hand(postgres_address, schema) as connection:
+            await connection.execute(lock)  # free: r-a comes first
+
+    assert [(await store.row(run)).head for run in ("r-first", "r-a", "r-b")] == [5, 5, 5]
 
 
 # ── leases ───────────────────────────────────────────────────────────────────────────────────

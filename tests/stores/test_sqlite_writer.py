@@ -5,21 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from msgspec import Raw
 
 from midflight.errors import StoreUnavailable
-from midflight.journal.events import PlanSet, StepSettled
+from midflight.journal.events import ChildSpawned, PlanSet, StepSettled
 from midflight.journal.record import Event
 from midflight.journal.transition_table import State
 from midflight.stores.codec import INLINE_MAX
-from midflight.stores.protocol import Append
+from midflight.stores.protocol import Append, Draft, Submit
 from midflight.stores.sqlite import SqliteStore, sqlite_writer
 from midflight.stores.sqlite.sqlite_hold import DOOR, GATE
 from midflight.stores.sqlite.transaction import Transaction
-from stores.runs import Driver, decision, positions, read_all, running
+from stores.runs import RUN, Driver, decision, positions, read_all, running
 from stores.turns import locked_by_another
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +113,85 @@ async def test_a_journal_that_must_be_read_first_is_the_threads(
         await driving.decides(plan(1))
 
     assert writers == ["thread"]
+
+
+def asking(title: str) -> Submit:
+    """Decide about one run, as a request does."""
+    return Submit(f"request-{title}", (RUN,), lambda _: Draft({RUN: (plan(len(title)),)}))
+
+
+@pytest.fixture
+def deciders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Who decided each request."""
+    seen: list[str] = []
+    submit = Transaction.submit
+
+    def noted(transaction: Transaction, *given: Any, **named: Any) -> object:
+        seen.append("loop" if threading.get_ident() == HERE else "thread")
+        return submit(transaction, *given, **named)
+
+    monkeypatch.setattr(Transaction, "submit", noted)
+    return seen
+
+
+async def test_a_lone_request_is_written_on_the_loop(
+    store: SqliteStore, deciders: list[str]
+) -> None:
+    await warm(store)
+    deciders.clear()
+
+    for number in range(5):
+        await store.submit(asking("x" * number))
+
+    assert deciders == ["loop"] * 5
+
+
+async def test_a_request_of_a_journal_that_must_be_read_first_is_the_threads(
+    tmp_path: Path, deciders: list[str]
+) -> None:
+    async with SqliteStore.open(tmp_path / "journals.db") as store:
+        await running(store)
+    async with SqliteStore.open(tmp_path / "journals.db") as store:
+        deciders.clear()
+        await store.submit(asking("x"))
+
+    assert deciders == ["thread"]
+
+
+async def test_a_request_of_a_run_with_children_is_the_threads(
+    store: SqliteStore, deciders: list[str]
+) -> None:
+    """It may have to be made of every one of them."""
+    driving = await warm(store)
+    await driving.decides(ChildSpawned(epoch=1, child="r-2", agent="a", brief="help"))
+    deciders.clear()
+
+    await store.submit(asking("x"))
+
+    assert deciders == ["thread"]
+
+
+async def test_of_a_batch_the_callers_of_requests_are_woken_first(store: SqliteStore) -> None:
+    """Beside fifty busy runs a person would wait for a turn of each of them."""
+    drivers = [await running(store, f"r-{n}", driver=f"d-{n}") for n in range(2, 7)]
+    await running(store)
+    await has_left_the_desk(store)
+    woken: list[str] = []
+
+    async def appends(driving: Driver) -> None:
+        await driving.decides(plan(1))
+        woken.append("step")
+
+    async def asks() -> None:
+        await store.submit(asking("x"))
+        woken.append("request")
+
+    async with anyio.create_task_group() as tasks:
+        for driving in drivers:
+            tasks.start_soon(appends, driving)
+        tasks.start_soon(asks)
+
+    assert woken == ["request", *["step"] * 5]
 
 
 async def test_after_a_slow_commit_the_thread_has_the_next_ones(

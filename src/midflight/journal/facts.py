@@ -54,6 +54,11 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
             return (fact,)
 
 
+def record_all(state: RunState, facts: Iterable[Fact]) -> tuple[Event, ...]:
+    """Accept facts that are known at the same time, none of which bears on another."""
+    return tuple(event for fact in facts for event in record(state, fact))
+
+
 def _answered(state: RunState, fact: e.AttemptSettled | e.LateOutcome) -> Iterator[Event]:
     """Yield a closing for each question whether this attempt happened: that is known now."""
     if fact.outcome is Outcome.UNKNOWN or e.QuestionClosed not in TRANSITIONS[state.phase]:

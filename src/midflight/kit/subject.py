@@ -270,9 +270,13 @@ def python_of(kind: Kind) -> str:
     """Return the interpreter that has the runtime, which is installed now if it is not yet."""
     if not kind.requirements:
         return kind.python or sys.executable
-    pins = REQUIREMENTS / f"{kind.requirements}.txt"
+    return environment(kind.requirements, REQUIREMENTS / f"{kind.requirements}.txt")
+
+
+def environment(name: str, pins: Path) -> str:
+    """Return the interpreter of an environment with these pins, which is made if there is none."""
     digest = hashlib.blake2b(pins.read_bytes() + sys.version.encode(), digest_size=6).hexdigest()
-    folder = cache() / f"{kind.requirements}-{digest}"
+    folder = cache() / f"{name}-{digest}"
     python = folder / "bin" / "python"
     if (folder / "complete").exists():
         return str(python)
@@ -285,7 +289,7 @@ def python_of(kind: Kind) -> str:
         )
         if done.returncode:
             raise NotInstalled(
-                f"{kind.name} could not be installed into {folder}: {done.stderr[-600:].strip()}"
+                f"{name} could not be installed into {folder}: {done.stderr[-600:].strip()}"
             )
     (folder / "complete").touch()
     return str(python)

@@ -14,9 +14,9 @@ from midflight.journal.threads.thread import Said
 from midflight.run import Stopped
 from midflight.runtime import foreign, values
 from midflight.runtime.children import await_all, await_turn
-from midflight.runtime.replay.step_records import Cut, Record
+from midflight.runtime.replay.step_records import ABORTED, Cut, Record
 from midflight.runtime.run_session import Session
-from midflight.runtime.steps.undo import compensate
+from midflight.runtime.steps.undo import calls_for_more, compensate
 from midflight.runtime.threads.succession import end
 
 CANCELLED: Final = "the run was cancelled"
@@ -42,7 +42,8 @@ async def cancel(session: Session) -> None:
         await session.function.unwind()
     if state.parent:
         await await_turn(session)
-    if state.effects:
+    if _has_done(session) or (state.effects and calls_for_more(session)):
+        await session.journal.flush()  # layer known-on-record-before-undo
         await compensate(session)  # layer cancel-undoes
         await await_all(session)
     saved, said = _saved(session)
@@ -61,13 +62,21 @@ async def cancel(session: Session) -> None:
 
 
 async def _settle(session: Session) -> None:
-    """Everything in flight has an outcome on record, however long that takes.
+    """Wait until it is known of everything in flight how it ended, however long that takes.
 
-    It was aborted, where it may be, as the driver heard of the cancel.
+    It was aborted, where it may be, as the driver heard of the cancel. What is known then comes on
+    record with the end of the run, if there is nothing to be done about it.
     """
-    await session.journal.until(
-        lambda: session.journal.lost or (session.in_flight.quiet and not session.in_flight.steps)
-    )
+    journal, steps = session.journal, session.in_flight.steps
+    await journal.until(lambda: journal.lost or (not steps and journal.all_known))
+
+
+def _has_done(session: Session) -> bool:
+    """Return whether something was done that is not on record yet: it is a result to be saved."""
+    for fact in session.journal.kept.facts:
+        if isinstance(fact, e.AttemptSettled) and fact.outcome is Outcome.DONE:
+            return True
+    return False
 
 
 def _saved(session: Session) -> tuple[list[Event], Said | None]:
@@ -92,7 +101,7 @@ def _partial_work(session: Session) -> Iterator[str]:
     ]
     if done:
         yield f"results of {len(done)} step{'s' * (len(done) > 1)}: {_few(done)}"
-    for step, text in session.history.texts.items():
+    for step, text in _texts(session).items():
         yield f"text so far of {step.partition(':')[0]} ({len(text)} characters)"
     for begun, cut in _cuts(session):
         if not cut.text:
@@ -104,10 +113,27 @@ def _partial_work(session: Session) -> Iterator[str]:
 
 def _cuts(session: Session) -> Iterator[tuple[e.AttemptStarted, Cut]]:
     """Give the attempts that a person has stopped, unless it became known how they ended."""
-    effects = session.journal.state.effects
-    for attempt, cut in session.history.cuts.items():
+    journal, history = session.journal, session.history
+    effects = journal.state.effects
+    for attempt, cut in history.cuts.items():
         if attempt in effects and effects[attempt].outcome is Outcome.UNKNOWN:
-            yield session.history.begun(attempt).event, cut
+            yield history.begun(attempt).event, cut
+    for fact in journal.kept.facts:
+        if not isinstance(fact, e.AttemptSettled) or fact.outcome is not Outcome.UNKNOWN:
+            continue
+        if fact.error.startswith(ABORTED):
+            begun = history.begun(fact.attempt)
+            text = _texts(session).get(begun.event.step, "")
+            yield begun.event, Cut(fact.error, journal.clock.now() - begun.at, text)
+
+
+def _texts(session: Session) -> dict[str, str]:
+    """Return the words of steps that have no record, with those that are not on record yet."""
+    texts = dict(session.history.texts)
+    for fact in session.journal.kept.facts:
+        if isinstance(fact, e.TextStreamed):
+            texts[fact.step] = texts.get(fact.step, "")[: fact.offset] + fact.text
+    return texts
 
 
 def _said_nothing(session: Session, step: str, record: Record) -> bool:
@@ -133,7 +159,7 @@ def _cut_short(session: Session) -> Iterator[str]:
     for begun, cut in _cuts(session):
         cut_steps.add(begun.step)
         yield f"{begun.name}: {cut.words()}"
-    for step, text in session.history.texts.items():
+    for step, text in _texts(session).items():
         if step not in cut_steps:
             yield f"{step.partition(':')[0]}, so far:\n{text[-TEXT_MAX:]}"
 

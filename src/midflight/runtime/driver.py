@@ -74,7 +74,7 @@ class Driver:
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self._session.gate.drain()
-        self._session.journal.flush_soon()
+        self._session.journal.kept.write_soon()
         self._session.attention.abort(ENDING)
         self._session.journal.stir()
 
@@ -125,7 +125,8 @@ class Driver:
                     else:
                         await until_something_happens(session)
                 session.function.abandon()
-                await journal.flush()
+                if journal.kept.facts:
+                    await journal.flush()
             finally:
                 session.tasks.close()
             tasks.cancel_scope.cancel()
@@ -164,7 +165,8 @@ class Driver:
     def _hear(self, record: Recorded) -> None:
         """React at once to the few events that cannot wait for the pilot's turn."""
         session = self._session
-        session.journal.flush_soon()  # layer press-finds-what-done-on-record
+        if session.journal.kept.facts:
+            session.journal.kept.write_soon()  # layer press-finds-what-done-on-record
         rested, self._rested = self._rested, session.journal.state.phase is Phase.PAUSED
         if rested and not self._rested:
             session.gate.look_again()

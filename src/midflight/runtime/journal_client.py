@@ -11,16 +11,17 @@ The driver also knows the clock of the store, as far as that can be: its own may
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 
 from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from midflight.inputs import steady
-from midflight.journal.record import Recorded
+from midflight.journal.record import Fact, Recorded
 from midflight.journal.stored_fold import FoldRows, StoredFold
 from midflight.journal.transition_table import State
 from midflight.runtime.replay.step_records import IN_JOURNAL, Moment
@@ -44,6 +45,7 @@ reach a server that is not the primary yet."""
 
 AGAIN_S: Final = 0.2  # between two tries; each try already has the store's own patience
 SAY_S: Final = 10.0  # between two warnings that runs wait for the store
+KEPT_MAX: Final = 64  # facts of one run, such as outcomes of steps that it does at the same time
 NOTHING: Final = Committed(())
 log: Final = logging.getLogger(__name__)
 
@@ -195,6 +197,54 @@ class JournalClient:
         """Wait a moment, because the store has this trouble."""
         self._waits.tell(self._run, error)
         await anyio.sleep(AGAIN_S)
+
+
+class Kept:
+    """Facts that a driver knows and has still to send, in their order.
+
+    They go with its next append. Where none comes they are written by themselves, a few turns of
+    the loop later: beside many runs a turn takes long.
+    """
+
+    __slots__ = ("_busy", "_fresh", "_looks", "_loop", "begin_writing", "facts")
+
+    def __init__(self, busy: Callable[[], bool]) -> None:
+        self.facts: list[Fact] = []
+        self.begin_writing: Callable[[], None] | None = None  # begins a task that writes them
+        self._busy = busy  # an append is under way
+        self._fresh = self._looks = False  # the last of them has just come; we are about to look
+        self._loop = asyncio.get_running_loop()
+
+    def add(self, *facts: Fact) -> bool:
+        """Keep these; False if there is no room."""
+        if self.begin_writing is None or len(self.facts) >= KEPT_MAX:
+            return False
+        self.facts += facts
+        self._fresh = True
+        self.look_soon()
+        return True
+
+    def look_soon(self) -> None:
+        """Look in a few turns of the loop whether something has taken them along."""
+        if self.facts and not self._looks:
+            self._looks = True
+            soon: Any = self._loop.call_soon
+            soon(soon, soon, soon, self._look)
+
+    def _look(self) -> None:
+        """Have what nobody has taken along written. While an append is under way, that may."""
+        self._looks = False
+        if self.facts and not self._busy():
+            if self._fresh:
+                self._fresh = False
+                self.look_soon()
+            else:
+                self.write_soon()  # layer known-on-record-soon-also
+
+    def write_soon(self) -> None:
+        """Have them written now."""
+        if self.facts and self.begin_writing is not None:
+            self.begin_writing()
 
 
 class PatientWatch:

@@ -5,35 +5,34 @@ decision is chosen and sent in one stretch, with no await in between, on the sta
 up to that moment; if the journal has moved on meanwhile the driver reads and chooses anew.
 
 A function gets the outcome of a plain write at once, and the record of it is kept for the append
-with the start of the next step. Everything else that is written here writes it first: nothing of a
-run begins before all that is known of it is on record. Where nothing comes it is written soon.
+with the start of the next step, or with the end of the run. How calls ended that a cancel has
+aborted is kept for the run's end, too. Everything else that is written here writes it first:
+nothing of a run begins before all that is known of it is on record.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
 
 from msgspec import Raw
 
 from midflight.errors import JournalConflict, NotReadable, PayloadTooLarge
 from midflight.inputs import Ids
 from midflight.journal import events as e
-from midflight.journal.facts import record
+from midflight.journal.facts import record, record_all
 from midflight.journal.fold import BULK, advance
 from midflight.journal.phases import Outcome, Phase
 from midflight.journal.record import Event, Fact, Recorded, Usage
 from midflight.journal.state import RunState
 from midflight.runtime.foreign import MENDED, mended
-from midflight.runtime.journal_client import NOTHING, JournalClient, StoreClock
+from midflight.runtime.journal_client import NOTHING, JournalClient, Kept, StoreClock
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import Record
 from midflight.stores.protocol import Append, Committed, Draft, Entry, Submit, View, Watch
-
-KEPT_MAX: Final = 64  # outcomes of one run, of steps that it does at the same time
 
 log: Final = logging.getLogger(__name__)
 
@@ -45,9 +44,8 @@ class RunJournal:
     """One run's journal, as its driver holds it. ``epoch`` is the one for which it drives."""
 
     __slots__ = (
-        "_begin_writing", "_changes", "_fresh", "_ids", "_kept", "_listeners", "_looks", "_loop",
-        "_others", "_resting", "_turn", "_waiting", "_watch", "calm", "client", "clock", "epoch",
-        "history", "lost", "run", "state",
+        "_changes", "_ids", "_listeners", "_loop", "_others", "_resting", "_turn", "_waiting",
+        "_watch", "calm", "client", "clock", "epoch", "history", "kept", "lost", "run", "state",
     )  # fmt: skip
 
     def __init__(self, client: JournalClient, state: RunState, ids: Ids) -> None:
@@ -63,9 +61,7 @@ class RunJournal:
         self._watch: Watch
         self._ids = ids
         self._turn = asyncio.Lock()  # noqa: TID251 - anyio's is ten times as large, and each run has one
-        self._kept: list[e.AttemptSettled] = []  # outcomes that the function knows already
-        self._fresh = self._looks = False  # the last of them has just come; we are about to look
-        self._begin_writing: Callable[[], None] | None = None
+        self.kept = Kept(self._turn.locked)  # known, and not on record yet
         self._loop = asyncio.get_running_loop()
         self._changes = 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
@@ -83,7 +79,7 @@ class RunJournal:
         ``begin_writing`` begins a task that has outcomes written which the function knows already.
         """
         self.epoch, self.lost = self.state.epoch, False
-        self._watch, self._begin_writing = watch, begin_writing
+        self._watch, self.kept.begin_writing = watch, begin_writing
 
     def watch_also(self, journal: str, after: int, hear: Hear) -> None:
         """Hear of another journal, too: of a child, or of the thread."""
@@ -104,11 +100,12 @@ class RunJournal:
     def let_go(self) -> None:
         """Tell nobody any more: the driver is done. Keep nothing: nobody would write it."""
         self._others.clear()
-        self._begin_writing = None
+        self.kept.begin_writing = None
 
     def absorb(self, records: Iterable[Recorded]) -> None:
         """Fold what is new, from any source, and wake everything that waits for a change."""
-        state, plain, before = self.state, self.calm, self.state.head
+        state, plain = self.state, self.calm
+        before = heard = state.head
         for found in records:
             if found.journal != self.run:
                 self._others[found.journal](found)
@@ -118,14 +115,14 @@ class RunJournal:
             advance(state, found)
             self.history.hear(found)
             if type(found.event) not in BULK:
-                plain, self.lost = False, state.epoch != self.epoch
-                self.clock.hear(found.at, found.position, state.moving_since)
+                plain, heard, self.lost = False, found.position, state.epoch != self.epoch
+                self.clock.hear(found.at, heard, state.moving_since)
                 for hear in self._listeners:
                     hear(found)
-        if state.head > before:
+        if state.head > heard:
             self.clock.hear(state.at, state.head, state.moving_since)
-            if not plain:
-                self.stir()
+        if not plain and state.head > before:
+            self.stir()
 
     def stir(self) -> None:
         """Note a change: wake those tasks that wait for what is true now.
@@ -138,7 +135,7 @@ class RunJournal:
 
     def be_calm(self) -> None:
         """Nothing is in the way of a plain step: until the next change nobody is asked again."""
-        self.calm = not (self._waiting or self._kept)
+        self.calm = not (self._waiting or self.kept.facts)
 
     def ask_again(self) -> None:
         """Wake tasks whose condition holds by now, also by what is in no journal: time, a lease."""
@@ -174,7 +171,7 @@ class RunJournal:
     async def decide(self, choose: Choose) -> tuple[Recorded, ...]:
         """Append what ``choose`` wants on the state as it is; again if the journal has moved on."""
         async with self._turn:
-            await self._write_out()
+            await self._write_out()  # layer known-on-record-before-decision
             return await self._decide(choose)
 
     async def start(self, choose: Choose) -> int:
@@ -183,8 +180,8 @@ class RunJournal:
             async with self._turn:
                 written = await self._decide(choose)
         finally:
-            if self._kept and not self._looks:
-                self._look_soon()
+            if self.kept.facts:
+                self.kept.look_soon()
         return written[-1].position if written else 0
 
     async def _decide(self, choose: Choose) -> tuple[Recorded, ...]:
@@ -192,7 +189,7 @@ class RunJournal:
             events = tuple(choose(self.state))
             if not events:
                 return ()
-            kept = len(self._kept)
+            kept = tuple(self.kept.facts)
             decision = Append(self._ids(), (self._entry(events),))
             try:
                 done = await self.client.append(decision, self._chosen_anew(choose))
@@ -202,16 +199,15 @@ class RunJournal:
             if done.records and done.records[-1].position > self.state.head:
                 self.absorb(done.records)
             if done is not NOTHING:
-                del self._kept[:kept]
+                del self.kept.facts[: len(kept)]
             return done.records
 
     def _entry(self, events: tuple[Event, ...]) -> Entry:
         """Return what is appended: the outcomes that were kept, and ``events`` after them."""
         state = self.state
-        if self._kept:
-            kept = tuple(self._kept)
+        if kept := tuple(self.kept.facts):
             # layer outcome-on-record-before-start
-            events = (*(kept if self.calm else _recorded(state, kept, None)), *events)
+            events = (*(kept if self.calm else record_all(state, kept)), *events)
         return Entry(self.run, state.head, events)
 
     def _chosen_anew(self, choose: Choose) -> Callable[[Append, bool], Append | None]:
@@ -231,14 +227,14 @@ class RunJournal:
 
         return renew
 
-    # ── outcomes that the function knows already ─────────────────────────────────────────────
+    # ── what is known and not on record yet ──────────────────────────────────────────────────
 
     def keep(self, attempt: int, result: Raw, usage: Usage) -> bool:
         """Keep an outcome for the next append. False: it has to be written now.
 
         None is kept during an append: a function learns outcomes in the order of their records.
         """
-        if self._begin_writing is None or self._turn.locked() or len(self._kept) >= KEPT_MAX:
+        if self._turn.locked():
             return False
         told = max(self.history.now, self.clock.now())
         settled = e.AttemptSettled(
@@ -249,44 +245,40 @@ class RunJournal:
             usage=usage,
             told=told,
         )
-        self._kept.append(settled)
-        self.history.learn(told)
-        self._fresh = True
-        if not self._looks:
-            self._look_soon()
-        return True
+        if kept := self.kept.add(settled):
+            self.history.learn(told)  # layer shown-as-done-when-on-record
+        return kept
 
-    def _look_soon(self) -> None:
-        """Look in a few turns of the loop: beside many runs a turn takes long."""
-        self._looks = True
-        soon: Any = self._loop.call_soon
-        soon(soon, soon, soon, self._look)
+    def keep_for_end(self, *facts: Fact) -> bool:
+        """Keep how a call ended that a cancel has aborted. False: it has to be written now."""
+        return self.state.phase is Phase.CANCELLING and not self.lost and self.kept.add(*facts)
 
-    def _look(self) -> None:
-        """Have what nobody has taken along written. While an append is under way, that may."""
-        self._looks = False
-        if self._kept and not self._turn.locked():
-            if self._fresh:
-                self._fresh = False
-                self._look_soon()
-            else:
-                self.flush_soon()  # layer known-on-record-soon-also
+    @property
+    def all_known(self) -> bool:
+        """True if it is known of everything that has begun how it ended."""
+        known = {fact.attempt for fact in self.kept.facts if isinstance(fact, e.AttemptSettled)}
+        return self.state.open.keys() <= known and not self.state.undos
 
-    def flush_soon(self) -> None:
-        """Have them written now."""
-        if self._kept and self._begin_writing is not None:
-            self._begin_writing()
+    @asynccontextmanager
+    async def taking_along(self) -> AsyncIterator[tuple[Fact, ...]]:
+        """Give what was kept to a block in which nobody else writes it: it goes ``along`` there."""
+        try:
+            async with self._turn:
+                yield tuple(self.kept.facts)
+        finally:
+            if self.kept.facts:
+                self.kept.look_soon()
 
     async def flush(self) -> None:
-        """Write the outcomes that the function knows already."""
-        if self._kept:
+        """Write what was kept."""
+        if self.kept.facts:
             async with self._turn:
                 await self._write_out()
 
     async def _write_out(self) -> None:
-        if facts := tuple(self._kept):
+        if facts := tuple(self.kept.facts):
             await self._write(facts)
-            del self._kept[: len(facts)]
+            del self.kept.facts[: len(facts)]
 
     # ── facts and requests ───────────────────────────────────────────────────────────────────
 
@@ -306,7 +298,7 @@ class RunJournal:
 
     async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:
         async with self._turn:
-            await self._write_out()
+            await self._write_out()  # layer known-on-record-before-fact
             return await self._write(facts, then)
 
     async def _write(
@@ -325,12 +317,20 @@ class RunJournal:
         self.absorb(done.records)
         return done.records
 
-    async def submit(self, request: Submit, unless: Callable[[], bool] | None = None) -> Committed:
+    async def submit(
+        self,
+        request: Submit,
+        unless: Callable[[], bool] | None = None,
+        *,
+        along: tuple[Fact, ...] | None = None,
+    ) -> Committed:
         """Have the store decide what concerns other journals too; fold what is new in ours.
 
-        It takes no turn, and is given up with another driver or when ``unless`` is true.
+        It is given up with another driver or when ``unless`` is true. What was kept is written
+        before, unless the request takes it ``along``.
         """
-        await self.flush()  # layer known-on-record
+        if along is None:
+            await self.flush()  # layer known-on-record
         epoch = self.state.epoch
 
         def given_up() -> bool:
@@ -339,6 +339,8 @@ class RunJournal:
         done = await self.client.submit(request, given_up)
         if done is NOTHING:
             return done
+        if along and done.records:  # layer known-taken-along-kept-until-written
+            del self.kept.facts[: len(along)]
         ours = [record for record in done.records if record.journal == self.state.journal]
         if ours and ours[0].position <= self.state.head + 1:
             self.absorb(ours)  # not read: a run that has just ended may be purged by now
@@ -379,14 +381,12 @@ class RunJournal:
 
     def left_of_question(self, question: int) -> float | None:
         """Return the seconds left until a question expires; None if it never does."""
-        expires_at = self.state.questions[question].expires_at
-        if expires_at is None:
-            return None
-        return self.clock.left_of(self.history.asked_at[question], expires_at)
+        until = self.state.questions[question].expires_at
+        return None if until is None else self.clock.left_of(self.history.asked_at[question], until)
 
 
 def _recorded(state: RunState, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Event, ...]:
-    events = tuple(event for fact in facts for event in record(state, fact))
+    events = record_all(state, facts)
     follows = then is not None and bool(record(state, facts[-1]))
     return (*events, *then(state)) if then is not None and follows else events
 

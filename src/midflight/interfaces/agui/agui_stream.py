@@ -159,8 +159,7 @@ class Story:
             read += found
         self._ahead = {r.journal: r.position for r in read}
         records = [r for r in read if r.position <= turn.since.get(r.journal, r.position)]
-        records.sort(key=lambda r: (r.at, r.journal != turn.thread, r.position))
-        for record in records:
+        for record in agui_turn.in_order(records, turn.thread):
             self._fold(record)
             self._heard(record)
         self._delivered.told(self._runs)  # what was delivered before is not told again
@@ -226,7 +225,7 @@ class Story:
 
         The thread and the run are two journals, and a watch may hear of either first. A client
         would then show calls that led to words as calls that came after them, or the end of a run
-        before the work that it has saved. A reload gives the same order: see ``_look_back``.
+        before the work that it has saved. A reload gives the same order: see ``agui_turn``.
         """
         if not isinstance(item, Recorded):
             return []
@@ -234,7 +233,7 @@ class Story:
         match item.event:
             case Said(run=run) if run in self._runs:
                 read = await agui_turn.read_within(store, run, after=self._head(run))
-                found = [record for record in read if record.at < item.at]
+                found = agui_turn.led_to(read, item.at)
             case e.RunFinished() if talk is not None:
                 read = await agui_turn.read_within(store, talk.journal, after=talk.head)
                 found = [record for record in read if record.at <= item.at]

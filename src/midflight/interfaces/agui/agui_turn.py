@@ -26,6 +26,7 @@ from midflight.interfaces.agui import agui_resume
 from midflight.interfaces.agui.agui_events import KEY, is_ours
 from midflight.interfaces.agui.agui_input import Input, Said
 from midflight.interfaces.agui.agui_resume import Answer, Receipt
+from midflight.journal import events as e
 from midflight.journal.phases import ENDS, Cause, Role
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.state import RunState
@@ -188,6 +189,32 @@ async def newest_of(control: Control, thread: str) -> str:
     """Return the run of a thread that was begun last, whether it lives or not."""
     rows = await control.store.rows(Query(thread=thread))
     return next((row.journal for row in rows if not row.parent), "")
+
+
+def in_order(records: Sequence[Recorded], thread: str) -> list[Recorded]:
+    """Put records of a thread and its runs into the order in which a client is told of them.
+
+    Of what came at the same time the thread's records are first. But what is said at the end of a
+    run comes after all that led to it, and before that end.
+    """
+    ends = {(r.at, r.journal): r.position for r in records if isinstance(r.event, e.RunFinished)}
+    ended_at = {at for at, _ in ends}
+
+    def place(record: Recorded) -> tuple[float, int, int]:
+        at, position = record.at, record.position
+        if record.journal == thread:  # layer words-of-end-after-what-led-to
+            return at, 2 if at in ended_at else 0, position
+        return at, 1 if position < ends.get((at, record.journal), 0) else 3, position
+
+    return sorted(records, key=place)
+
+
+def led_to(records: Sequence[Recorded], at: float) -> list[Recorded]:
+    """Return the records of a run that come before what was said of it at a time."""
+    for place, record in enumerate(records):
+        if record.at == at and isinstance(record.event, e.RunFinished):
+            return [*records[:place]]  # layer words-of-end-heard-after-what-led-to
+    return [record for record in records if record.at < at]
 
 
 async def read_within(

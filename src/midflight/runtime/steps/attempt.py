@@ -18,7 +18,7 @@ from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome
-from midflight.journal.record import NULL, Event
+from midflight.journal.record import NULL, Event, Fact
 from midflight.journal.state import RunState
 from midflight.run import Redirected
 from midflight.runtime import foreign, values
@@ -142,8 +142,12 @@ async def _read(step: Step, left: Ending | None) -> Raw:
         ending, left = left or await _try_read(step), None
         if ending is None:
             continue
-        if (spent := step.spent) != NOTHING:
-            await step.host.journal.settle(e.UsageSpent(epoch=step.host.journal.epoch, usage=spent))
+        if isinstance(ending, Aborted):
+            await _be_cut(step, *_spent(step), *step.speech.take())
+            step.host.signals.raise_if_told(step.course)
+            continue
+        for spent in _spent(step):
+            await step.host.journal.settle(spent)
         match ending:
             case Returned(value=value):
                 return await record(step, *values.storable(step.name, value))
@@ -152,11 +156,21 @@ async def _read(step: Step, left: Ending | None) -> Raw:
                 return await record(step, NULL, foreign.words(error), cause=error)
             case Raised():
                 await step.host.journal.decide(partial(back_off, step))
-            case Aborted():
-                await step.speech.keep()
-                step.rest()
-                step.host.signals.raise_if_told(step.course)
     return NULL
+
+
+def _spent(step: Step) -> list[e.UsageSpent]:
+    """Return what a read has spent, for the journal; nothing, mostly."""
+    usage, epoch = step.spent, step.host.journal.epoch
+    return [] if usage == NOTHING else [e.UsageSpent(epoch=epoch, usage=usage)]
+
+
+async def _be_cut(step: Step, *facts: Fact) -> None:
+    """Come to rest after an abort, with what is known of it on record; in a cancel soon after."""
+    journal = step.host.journal
+    if facts and not journal.keep_for_end(*facts):
+        await journal.settle(facts[-1], before=facts[:-1])
+    step.rest()
 
 
 async def _try_read(step: Step) -> Ending | None:
@@ -350,6 +364,9 @@ async def _settle(
         said=step.speech.said if done and step.tool.effect is Effect.MODEL else "",
     )
     said = () if done else step.speech.take()
+    if not (done or then or at_work):
+        await _be_cut(step, *said, settled)
+        return
     await step.host.journal.settle(settled, then, before=said)
     if rests:
         step.rest()

@@ -54,6 +54,20 @@ async def compensate(host: Host) -> None:
         await _undo_for_good(host, effect)
 
 
+def calls_for_more(host: Host) -> bool:
+    """Return whether there may be something to undo, to look into, or to wait for in the end."""
+    return any(_calls_for_more(host, effect) for effect in host.journal.state.effects.values())
+
+
+def _calls_for_more(host: Host, effect: Attempt) -> bool:
+    if effect.child or effect.undoable:
+        return True
+    if effect.outcome not in {None, Outcome.UNKNOWN}:
+        return False
+    tool = find_tool(_started(host, effect).tool)
+    return tool is not None and tool.check is not None
+
+
 def next_undo(state: RunState) -> Attempt | None:
     """The newest effect that is to be undone now."""
     able = [effect for effect in state.effects.values() if _wanted(state, effect)]

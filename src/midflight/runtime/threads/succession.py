@@ -11,8 +11,9 @@ from midflight.conversation import REPORT
 from midflight.errors import JournalNotFound
 from midflight.inputs import Ids
 from midflight.journal import events as e
+from midflight.journal.facts import record_all
 from midflight.journal.phases import Mode
-from midflight.journal.record import Event
+from midflight.journal.record import Event, Fact
 from midflight.journal.requests import Known, decide, scopes
 from midflight.journal.state import RunState
 from midflight.journal.threads.front import Find, Moves, after_end, go_on, is_spoken_to
@@ -126,17 +127,23 @@ async def end(
 ) -> bool:
     """End a run, and begin in the same transaction what comes next in its thread.
 
-    What the run has ``said`` comes before that.
+    What is known of the run and not on record yet comes before its end, and what it has ``said``
+    before what comes next.
     """
-    run, thread = host.journal.run, host.journal.state.thread
+    journal = host.journal
+    run, thread = journal.run, journal.state.thread
     new = RUN_PREFIX + host.ids()
 
-    def decided(agent: str, view: View) -> Draft:
+    def decided(kept: tuple[Fact, ...], agent: str, view: View) -> Draft:
         mine, talk = view.states[run], thread_of(view, thread)
         assert isinstance(mine, RunState)
-        events = ending(mine) if mine.epoch == host.journal.epoch else []
+        events = ending(mine) if mine.epoch == journal.epoch else []
         finished = next((x for x in events if isinstance(x, e.RunFinished)), None)
-        if finished is None or not talk.head:
+        if finished is None:
+            return Draft()
+        if kept:
+            events = [*record_all(mine, kept), *events]  # layer outcome-on-record-before-end
+        if not talk.head:
             return Draft({run: events})
         moves = Moves()
         moves.add(run, *events)
@@ -149,19 +156,20 @@ async def end(
         after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)
         return drafted(view, moves, covered=agent)
 
-    done = await transact(
-        host.journal.submit,
-        host.ids,
-        (run, thread),
-        decided,
-        thread=thread,
-        agent=host.journal.state.agent,
-        new=(thread,),
-    )
+    async with journal.taking_along() as kept:
+        done = await transact(
+            partial(journal.submit, along=kept),
+            host.ids,
+            (run, thread),
+            partial(decided, kept),
+            thread=thread,
+            agent=journal.state.agent,
+            new=(thread,),
+        )
     for begun in begun_in(done):
         if begun != run:
             await host.ensure(begun)
-    return not host.journal.state.alive
+    return not journal.state.alive
 
 
 async def cancel_itself(host: Host, request: e.CancelRequested) -> None:

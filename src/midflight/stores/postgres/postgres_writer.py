@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import anyio
@@ -44,6 +45,14 @@ BYTES_A_S: Final = 1024 * 1024  # the least that a slow line carries
 GATHER_TURNS: Final = 6  # of the event loop: from the answer to a step to the record of the next
 NUL: Final = "\ufdd0"  # for \0, which Postgres refuses; Unicode keeps it for such inner uses
 
+MOVING: Final = (
+    "head", "title", "phase", "driver", "epoch", "wants_driver", "open_questions", "due_at",
+    "updated_at", "steps", "tokens", "usd",
+)  # fmt: skip
+"""The columns of a row that an append may change, in the order of its statements."""
+
+_MOVING: Final = attrgetter(*MOVING)
+_NO_EVENT: Final = (None,) * 8
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -72,10 +81,18 @@ class Job(Struct, eq=False):
         return self.planned.append_id
 
     @property
-    def plain(self) -> bool:
-        """True for one event in one journal that exists, which is what drivers write most."""
-        events, blobs = self.planned.events, self.planned.blobs
-        return len(events) == len(self.expected) == 1 and not blobs and events[0][1] > 1
+    def is_step(self) -> bool:
+        """True for a decision in one journal that exists, which is what drivers write most."""
+        planned = self.planned
+        is_one = len(self.rows) == len(self.expected) == 1
+        return is_one and not (planned.blobs or planned.requested) and planned.events[0][1] > 1
+
+    @property
+    def is_few(self) -> bool:
+        """True for one or two events in one journal that exists, a request too."""
+        planned = self.planned
+        is_one = len(self.expected) == 1 and 0 < len(planned.events) <= 2
+        return is_one and not planned.blobs and planned.events[0][1] > 1
 
 
 def job_of(
@@ -106,30 +123,32 @@ def row_of(stored: Iterable[Any]) -> Row:
     return row
 
 
-async def append_one(connection: Connection, job: Job) -> tuple[float, bool]:
-    """Write a plain job: the server's time, and whether it was written."""
+async def append_few(connection: Connection, job: Job) -> tuple[float, bool]:
+    """Write a job of few events: the server's time, and whether it was written."""
     ((journal, expected),) = job.expected.items()
-    row = job.rows[0]
+    first, *more = job.planned.events
+    second = more[0][1:] if more else _NO_EVENT
+    row = _MOVING(job.rows[0])
     at = await connection.fetchval(
-        SQL["append_one"],
-        journal,
-        expected,
-        row.head,
-        row.title,
-        row.phase,
-        row.driver,
-        row.epoch,
-        row.wants_driver,
-        row.open_questions,
-        row.due_at,
-        row.updated_at,
-        row.steps,
-        row.tokens,
-        row.usd,
-        job.sent_at,
-        *job.planned.events[0][2:],
+        SQL["append_few"], journal, expected, *row, job.sent_at, *first[1:], *second
     )
     return (0.0, False) if at is None else (at, True)
+
+
+async def append_steps(connection: Connection, jobs: Collection[Job]) -> tuple[float, set[int]]:
+    """Write the steps of several runs: the server's time, and the numbers of those that failed."""
+    wanted = [journal for job in jobs for journal in job.expected]
+    answer = await connection.fetchrow(
+        SQL["append_steps"],
+        wanted,
+        min(job.sent_at for job in jobs),
+        [expected for job in jobs for expected in job.expected.values()],
+        *_columns([_MOVING(job.rows[0]) for job in jobs], len(MOVING)),
+        *_columns([event for job in jobs for event in job.planned.events], 9),
+    )
+    assert answer is not None
+    written = set(answer["written"])
+    return answer["at"], {n for n, journal in enumerate(wanted, 1) if journal not in written}
 
 
 async def append_batch(connection: Connection, jobs: Collection[Job]) -> tuple[float, set[int]]:
@@ -330,9 +349,11 @@ class Writer:
     async def _send(self, connection: Connection, batch: list[Job]) -> set[int]:
         """Write a batch; the numbers of those that failed."""
         try:
-            if len(batch) == 1 and batch[0].plain:
-                at, written = await append_one(connection, batch[0])
+            if len(batch) == 1 and batch[0].is_few:
+                at, written = await append_few(connection, batch[0])
                 failed = set[int]() if written else {1}
+            elif all(job.is_step for job in batch):
+                at, failed = await append_steps(connection, batch)
             else:
                 at, failed = await append_batch(connection, batch)
         except Taken:  # a known id, or another began the same journal

@@ -70,6 +70,7 @@ FOLDS_MAX: Final = 5  # outside; a journal that grows faster than it is folded i
 BUSY_S: Final = 5.0  # for a program that locks the file without passing the turnstile
 log: Final = logging.getLogger(__name__)
 
+LIGHT_MAX: Final = 2  # journals of a request that is written on the loop: a run and its thread
 NOTHING_FOLDED: Final[dict[str, State]] = {}  # nobody puts anything into it
 T = TypeVar("T")
 
@@ -177,7 +178,9 @@ class SqliteStore:
         """See ``Store.submit``."""
         work = partial(Transaction.submit, lease_gone=self._files.leases.gone)
         try:
-            return await self._writer.do(work, request, NOTHING_FOLDED)
+            return await self._writer.do(
+                work, request, NOTHING_FOLDED, light=_is_light_request, patient=False
+            )
         except Unfolded as found:
             return await self._folded_first(work, request, found)
 
@@ -343,3 +346,16 @@ class SqliteStore:
     async def audit_head(self) -> Head:
         """See ``Store.audit_head``."""
         return await self._reader.look(audit_head)
+
+
+def _is_light_request(tx: Transaction, request: Submit, _folded: Folded) -> bool:
+    """Return whether it is decided in a moment: nothing long is read first, and it is for few.
+
+    A request over a run with children may be for many of them.
+    """
+    if len(request.journals) > LIGHT_MAX or request.leases:
+        return False
+    for state in tx.at_hand(request.journals):
+        if state is None or getattr(state, "children", None):
+            return False
+    return True

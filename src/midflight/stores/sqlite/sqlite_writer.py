@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, TypeVarTuple
@@ -55,9 +56,13 @@ class Job(Struct, eq=False):
     light: Callable[..., bool] | None
     future: asyncio.Future[Any]
     queued_at: float
+    patient: bool = True  # its caller is woken after those for whom a person may wait
     taken: bool = False
     result: Any = None
     error: BaseException | None = None
+
+
+_PATIENT: Final = attrgetter("patient")
 
 
 class Bell:
@@ -142,15 +147,17 @@ class Writer:
         work: Callable[[Transaction, *About], T],
         *about: *About,
         light: Callable[[Transaction, *About], bool] | None = None,
+        patient: bool = True,
     ) -> asyncio.Future[T]:
         """Run ``work`` in a transaction; its result is there when it is on the disk.
 
-        ``light`` says whether it is little enough to be written on the loop.
+        ``light`` says whether it is little enough to be written on the loop. Callers that are
+        ``patient`` are woken after the others of a batch.
         """
         if self._closed:
             raise closed()
         future: asyncio.Future[T] = self._loop.create_future()
-        job = Job(work, about, light, future, time.monotonic())
+        job = Job(work, about, light, future, time.monotonic(), patient)
         self._waiting[id(job)] = job
         self._gathered.append(job)
         if len(self._gathered) == 1:
@@ -353,7 +360,8 @@ class Writer:
             if job.error is None:
                 # layer watchers-told-before-author
                 self._deliver(job.result)  # all of them before anybody is answered: a stop too
-        for job in jobs:
+        # layer requests-answered-before-steps
+        for job in sorted(jobs, key=_PATIENT) if len(jobs) > 1 else jobs:
             self._waiting.pop(id(job), None)
             if job.future.done():
                 continue  # its caller was cancelled; what was committed stays committed

@@ -231,6 +231,10 @@ class Transaction:
                 return False
         return True
 
+    def at_hand(self, journals: Iterable[str]) -> list[State | None]:
+        """Return states as they were folded here; others may have written since."""
+        return [self._states.get(journal, (None, UNSEEN))[0] for journal in journals]
+
     def adopt(self, folded: Folded) -> None:
         """Keep states that were folded outside; their tails are read when they are used.
 

@@ -1,8 +1,9 @@
--- name: append_one
--- What a driver does most: one event in one journal. The UPDATE is lock, comparison and read model
--- in one; no row comes back if the head is another, if the stamp is far from the server's clock, or
--- if it is a request whose id is known: it may have been answered in another journal then, where
--- the index over id and journal does not meet it.
+-- name: append_few
+-- What a driver does most: one or two events in one journal, an outcome and the start that follows.
+-- The UPDATE is lock, comparison and read model in one; no row comes back if the head is another, if
+-- the stamp is far from the server's clock, or if it is a request whose id is known: it may have been
+-- answered in another journal then, where the index over id and journal does not meet it. A second
+-- event that is not there has no position.
 WITH moved AS (
     UPDATE journals
     SET head = $3, title = $4, phase = $5, driver = $6, epoch = $7, wants_driver = $8,
@@ -10,16 +11,66 @@ WITH moved AS (
     -- layer lone-append-compares-heads
     WHERE journal = $1 AND head = $2 AND abs(clock() - $15) < 5
         -- layer lone-append-knows-ids-of-requests
-        AND NOT ($21 AND EXISTS (SELECT FROM events WHERE append_id = $20 AND requested))
+        AND NOT ($22 AND EXISTS (SELECT FROM events WHERE append_id = $21 AND requested))
     RETURNING journal
 )
 INSERT INTO events (
     journal, position, at, version, must_understand, checksum, append_id, requested, body
 )
-SELECT journal, $3, $16, $17, $18, $19, $20, $21, $22 FROM moved
+SELECT moved.journal, e.* FROM moved CROSS JOIN (
+    VALUES (
+        $16::bigint, $17::double precision, $18::integer, $19::boolean, $20::bigint, $21::text,
+        $22::boolean, $23::text
+    ), (
+        $24::bigint, $25::double precision, $26::integer, $27::boolean, $28::bigint, $29::text,
+        $30::boolean, $31::text
+    )
+) AS e (position)
+WHERE e.position IS NOT NULL
 RETURNING clock()
 
+-- name: append_steps
+-- What many drivers of one process do at a time: decisions with no large value, each in one journal
+-- that exists. Heads are locked in the order of their ids, and compared as they are then; written are
+-- the journals whose head was the expected one. A stamp that is far from the server's clock, which is
+-- looked at before there is a lock to wait for, leaves all of them out.
+WITH locked AS MATERIALIZED (
+    SELECT journal, head FROM journals
+    -- layer steps-near-servers-time
+    WHERE journal = ANY ($1) AND abs(clock() - $2) < 5
+    -- layer steps-lock-heads
+    ORDER BY journal FOR UPDATE
+), moved AS (
+    UPDATE journals AS j
+    SET head = r.head, title = r.title, phase = r.phase, driver = r.driver, epoch = r.epoch,
+        wants_driver = r.wants_driver, open_questions = r.open_questions, due_at = r.due_at,
+        updated_at = r.updated_at, steps = r.steps, tokens = r.tokens, usd = r.usd
+    FROM unnest(
+        $1::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bigint[],
+        $9::boolean[], $10::bigint[], $11::double precision[], $12::double precision[],
+        $13::bigint[], $14::bigint[], $15::double precision[]
+    ) AS r (
+        journal, expected, head, title, phase, driver, epoch, wants_driver, open_questions, due_at,
+        updated_at, steps, tokens, usd
+    )
+    -- layer steps-compare-heads
+    JOIN locked ON locked.journal = r.journal AND locked.head = r.expected
+    WHERE j.journal = locked.journal
+    RETURNING j.journal
+), written AS (
+    INSERT INTO events (
+        journal, position, at, version, must_understand, checksum, append_id, requested, body
+    )
+    SELECT e.* FROM moved
+    JOIN unnest(
+        $16::text[], $17::bigint[], $18::double precision[], $19::integer[], $20::boolean[],
+        $21::bigint[], $22::text[], $23::boolean[], $24::text[]
+    ) AS e (journal) ON e.journal = moved.journal
+)
+SELECT ARRAY(SELECT journal FROM moved) AS written, clock() AS at
+
 -- name: append_batch
+-- All else: requests, and what begins journals, is in several of them or has large values.
 SELECT at, failed FROM append_batch(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18
 )
