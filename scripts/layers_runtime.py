@@ -10,6 +10,7 @@ FIRST = "tests/scenarios/test_told_first.py::test_"
 WRITTEN = "tests/scenarios/test_cancel_written.py::test_"
 CARRIED = "tests/scenarios/test_carried.py::test_"
 TWICE = "tests/scenarios/test_nothing_twice.py::test_"
+FOLDS = "tests/runtime/test_stored_folds.py::test_"
 
 RUNTIME_MUTANTS = (
     Mutant(
@@ -652,5 +653,37 @@ RUNTIME_MUTANTS = (
         "earlier-releases-have-done",
         Value("False"),
         (APPROVALS + "a_payment_of_an_earlier_release_does_not_count_for_another_one",),
+    ),
+    Mutant(
+        "stored folds: a damaged one is ignored",
+        "damaged-fold-ignored",
+        NEVER,
+        (FOLDS + "a_fold_with_a_damaged_byte_is_ignored",),
+    ),
+    Mutant(
+        "stored folds: one of other code is ignored",
+        "fold-of-other-code-ignored",
+        NEVER,
+        (FOLDS + "a_fold_of_other_code_is_ignored",),
+    ),
+    Mutant(
+        "stored folds: a history of other code is ignored",
+        "history-of-other-code-ignored",
+        NEVER,
+        (FOLDS + "a_fold_of_other_code_is_ignored",),
+    ),
+    Mutant(
+        "stored folds: what was touched since is packed anew",
+        "touched-parts-are-packed-anew",
+        NEVER,
+        (FOLDS + "a_fold_and_what_follows_it_tell_what_the_whole_journal_tells",),
+    ),
+    Mutant(
+        "stored folds: one is bound to the event at its position",
+        "fold-bound-to-journal",
+        Swap("OR event = (", "OR 0 < ("),
+        (
+            "tests/stores/test_contract_folds.py::test_a_fold_of_which_the_event_has_changed_is_ignored",
+        ),
     ),
 )

@@ -14,6 +14,7 @@ from midflight.audit import Deed
 from midflight.control import Control
 from midflight.errors import StoreUnavailable
 from midflight.journal.events import PlanSet
+from midflight.journal.stored_fold import FoldRows
 from midflight.run import Run
 from midflight.stores import open_store
 from midflight.stores.protocol import Draft, Query, Store
@@ -39,6 +40,8 @@ VERBS: Final[dict[str, Callable[[Store], Awaitable[object]]]] = {
     "submit": lambda s: s.submit(answering(Draft())),
     "read": lambda s: s.read(RUN),
     "load": lambda s: s.load(RUN),
+    "fold": lambda s: s.fold(RUN),
+    "keep_fold": lambda s: s.keep_fold(FoldRows(RUN, 3, 0, ())),
     "rows": lambda s: s.rows(Query()),
     "row": lambda s: s.row(RUN),
     "due": lambda s: s.due(),

@@ -24,7 +24,7 @@ from midflight.runtime.journal_client import TROUBLE
 from midflight.store_files import ident
 from midflight.stores.sqlite import SqliteStore, open_files, sqlite_hold
 from midflight.stores.sqlite.locks import open_alone, share
-from midflight.stores.sqlite.sqlite_file import explain
+from midflight.stores.sqlite.sqlite_file import MIGRATIONS, explain
 from stores.holders import holder
 from stores.programs import command, environment
 from stores.runs import cancel, pause, read_all, resume, running, start
@@ -267,7 +267,7 @@ async def test_a_store_without_a_mark_is_given_one_that_stays(path: Path) -> Non
     async with SqliteStore.open(path) as store:
         await start(store)
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")  # the layout, and no mark
     marks = []
     for _ in range(2):
         async with SqliteStore.open(path) as store:

@@ -22,6 +22,7 @@ from midflight.runtime import children, transitions
 from midflight.runtime.cancellation import CANCELLED, cancel
 from midflight.runtime.replay import staleness
 from midflight.runtime.replay.code_change import hold_for_code
+from midflight.runtime.replay.stored_history import Folds
 from midflight.runtime.run_session import Session
 from midflight.runtime.steps.tool_call import Call
 from midflight.runtime.steps.undo import next_undo
@@ -36,12 +37,13 @@ Move = Callable[[Session], Awaitable[None]]
 class Driver:
     """Drives the run of a session; the session's journal is still to be read."""
 
-    __slots__ = ("_catching_up", "_rested", "_session", "_watch")
+    __slots__ = ("_catching_up", "_folds", "_rested", "_session", "_watch")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._rested = False
         self._catching_up = False
+        self._folds = Folds(session.journal.client.keep_fold)
         self._watch: Watch
 
     # ── what an engine asks ──────────────────────────────────────────────────────────────────
@@ -97,6 +99,9 @@ class Driver:
                 async with journal.client.watch({journal.run: journal.state.head}) as watch:
                     self._watch = watch
                     journal.drive_on(watch, partial(self._session.tasks.begin, journal.flush))
+                    store = partial(self._folds.store, journal.state, journal.history)
+                    begin = partial(self._session.tasks.begin, store)
+                    self._folds.look_after(journal.state, journal.history, begin)
                     self._rested = journal.state.phase is Phase.PAUSED
                     with journal.listening(self._hear):
                         await self._pilot()
@@ -129,10 +134,17 @@ class Driver:
     # ── hearing ──────────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> None:
-        """Fold the journal and note its records: once, and a page at a time for the loop's sake."""
+        """Fold the journal and note its records: once, and a page at a time for the loop's sake.
+
+        What a stored fold holds of it need not be read again.
+        """
         journal = self._session.journal
         while True:
             page = await journal.client.read(journal.run, after=journal.state.head)
+            if len(page) == PAGE and journal.state.head == 0:
+                found = await journal.client.fold()
+                if self._folds.take_up(journal.state, journal.history, found):
+                    continue
             if page and isinstance(created := page[0].event, e.RunCreated):
                 await self._session.lineage.take_over(created)
             journal.absorb(page)

@@ -49,6 +49,15 @@ class FunctionCalls:
         """Return what the identity of a call is made of: its key, or what it is about."""
         return f"{KEYED}{key}" if key else self.host.history.scoped(unkeyed, reusable=reusable)
 
+    def count(self) -> bool:
+        """Count a call of which nothing need be told; False if it has to ``listen``."""
+        signals, history = self.host.signals, self.host.history
+        told = signals.told is not None or signals.heard != signals.number
+        if told or signals.delivering or history.entry.tells:
+            return False
+        history.calls += 1
+        return True
+
     async def listen(self) -> None:
         """Raise what has to be told; a function that will not hear it waits for ever."""
         host = self.host

@@ -22,8 +22,9 @@ import anyio
 from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from midflight.inputs import steady
 from midflight.journal.record import Fact, Recorded
+from midflight.journal.stored_fold import FoldRows, StoredFold
 from midflight.journal.transition_table import State
-from midflight.runtime.replay.step_records import Moment
+from midflight.runtime.replay.step_records import IN_JOURNAL, Moment
 from midflight.stores.hints import Voices
 from midflight.stores.protocol import (
     PAGE,
@@ -129,6 +130,14 @@ class JournalClient:
         """See ``Store.read``."""
         return await self._patiently(lambda: self._store.read(journal, after, limit))
 
+    async def fold(self) -> StoredFold | None:
+        """See ``Store.fold``."""
+        return await self._patiently(lambda: self._store.fold(self._run))
+
+    async def keep_fold(self, fold: FoldRows) -> bool:
+        """See ``Store.keep_fold``. It is not repeated: the next one will do."""
+        return await self._store.keep_fold(fold)
+
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
         return await self._patiently(lambda: self._store.load(journal))
@@ -142,7 +151,11 @@ class JournalClient:
         return await self._patiently(lambda: self._store.row(journal))
 
     async def blob(self, digest: str) -> bytes:
-        """See ``Store.blob``."""
+        """See ``Store.blob``; also a result that a stored fold has left in the journal."""
+        if digest.startswith(IN_JOURNAL):
+            place = int(digest.removeprefix(IN_JOURNAL))
+            (found,) = await self.read(self._run, after=place - 1, limit=1)
+            return bytes(found.event.result)
         return await self._patiently(lambda: self._store.blob(digest))
 
     async def now(self) -> float:

@@ -113,6 +113,7 @@ class Session:
         self.signals.on_redirect(None)
         self.function.forget()
         self.journal.let_go()
+        self.history.let_go()
         del self.function, self.guards, self.attention
 
 

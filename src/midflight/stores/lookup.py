@@ -11,6 +11,7 @@ from midflight.journal.events import Killed, QuestionOpened, RunFinished
 from midflight.journal.fold import advance, fold
 from midflight.journal.record import Recorded
 from midflight.journal.state import RunState
+from midflight.journal.stored_fold import StoredFold, restore
 from midflight.journal.threads.thread import ThreadState
 from midflight.journal.transition_table import State
 from midflight.stores.protocol import PAGE, Query, Read, Row, empty_state
@@ -59,14 +60,25 @@ class Blobs(Protocol):
         """A value that was too large for a row."""
 
 
-async def folded(read: Read, journal: str) -> State:
-    """Fold a whole journal. Page by page, and the loop is given back in between."""
+async def folded(
+    read: Read, fold_of: Callable[[str], Awaitable[StoredFold | None]], journal: str
+) -> State:
+    """Fold a whole journal. Page by page, and the loop is given back in between.
+
+    Of a long one only what follows its stored fold is read.
+    """
     state = empty_state(journal)
+    page = await read(journal)
+    if len(page) == PAGE and isinstance(state, RunState):
+        found = await fold_of(journal)
+        if found is not None:
+            restore(state, found)
+            page = await read(journal, state.head)
     while True:
-        page = await read(journal, state.head)
         fold(state, page)
         if len(page) < PAGE:
             return state
+        page = await read(journal, state.head)
 
 
 async def run_state(journals: Journals, run: str) -> RunState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Self
 
 from midflight.audit import Deed, Head, Link, body_of, deed, linked
@@ -16,6 +17,7 @@ from midflight.journal.phases import ENDS
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator, scopes
 from midflight.journal.state import RunState
+from midflight.journal.stored_fold import FoldRow, FoldRows, StoredFold, may_follow, opened
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.codec import blob_missing, decode
@@ -83,6 +85,7 @@ class MemoryStore:
         self._switches: dict[str, Switch] = {}
         self._leases: set[str] = set()
         self._audit: dict[str, Link] = {}
+        self._folds: dict[str, tuple[int, dict[int, FoldRow]]] = {}
 
     @classmethod
     @asynccontextmanager
@@ -115,7 +118,7 @@ class MemoryStore:
         self._check_open()
         if known := self._appends.get(request.id):
             return Committed(tuple(known), repeated=True)
-        decision, note, view = draft_widening(request, lambda more: self._view(request, more))
+        decision, note, view = draft_widening(request, partial(self._view, request))
         with self._forget_on_error() as touched:
             planned = plan(decision, self._folded(decision), view.now, touched)
             records = self._commit(planned)
@@ -140,12 +143,27 @@ class MemoryStore:
 
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
-        return await folded(self.read, journal)
+        return await folded(self.read, self.fold, journal)
+
+    async def fold(self, journal: str) -> StoredFold | None:
+        """See ``Store.fold``."""
+        self._check_open()
+        return opened(journal, self._folds.get(journal, (0, {}))[1].values())
+
+    async def keep_fold(self, fold: FoldRows) -> bool:
+        """See ``Store.keep_fold``."""
+        self._check_open()
+        stored, rows = self._folds.get(fold.journal, (0, {}))
+        there = len(self._journals.get(fold.journal, ())) >= fold.position
+        if fits := there and may_follow(fold, stored):
+            kept = rows if fold.since else {}
+            self._folds[fold.journal] = fold.position, kept | {x.number: x for x in fold.rows}
+        return fits
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
         self._check_open()
-        found = (summary(state) for state in self._all())
+        found = map(summary, self._all())
         wanted = [row for row in found if _matches(row, query) and self._says(row, query.words)]
         return sorted(wanted, key=lambda row: row.journal, reverse=True)[: query.limit]
 
@@ -367,6 +385,7 @@ class MemoryStore:
             if all(record.journal != journal for record in records)
         }
         del self._journals[journal]
+        self._folds.pop(journal, None)
         del self._states[journal]
 
 

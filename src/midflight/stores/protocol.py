@@ -25,6 +25,7 @@ from midflight.journal.phases import Phase
 from midflight.journal.record import Actor, Event, Recorded
 from midflight.journal.requests import Switch
 from midflight.journal.state import RunState
+from midflight.journal.stored_fold import FoldRows, StoredFold
 from midflight.journal.threads.thread import ThreadState
 from midflight.journal.transition_table import State
 from midflight.stores.hints import Delta, Movements, Voices
@@ -204,8 +205,7 @@ class Purged(Struct, frozen=True):
 class ClockStep(Struct, frozen=True):
     """The store's clock was set by so many ``seconds`` while a journal waited for a time.
 
-    The journal ended at ``head`` then, and its next deadline was ``due_at``; None if that deadline
-    came on record after the clock was set.
+    The journal ended at ``head`` then. ``due_at`` was its next deadline, None if that came later.
     """
 
     head: int
@@ -214,10 +214,7 @@ class ClockStep(Struct, frozen=True):
 
 
 class JournalClock(Struct, frozen=True):
-    """The store's clock: its time ``now``, and how it was set while a journal waited.
-
-    Without ``now`` nobody here knows it better than the last event of the journal does.
-    """
+    """The store's clock: ``now``, if it is known, and how it was set while a journal waited."""
 
     now: float | None = None
     steps: tuple[ClockStep, ...] = ()
@@ -275,8 +272,8 @@ class Watch(Protocol):
         """From now on what is published here goes to ``hear`` at once, and is not yielded.
 
         Only where nothing older waits to be yielded, so the order is kept. ``hear`` must not raise.
-        ``behind`` is called when something has to be read from the store first, now or later: then
-        ``catch_up`` is to be called, and nobody has to wait for what is yielded.
+        ``behind`` is called when something has to be read from the store first: then ``catch_up``
+        is to be called, and nobody has to wait for what is yielded.
         """
 
     async def until(self, done: Callable[[Recorded], bool]) -> None:
@@ -287,10 +284,9 @@ class Watch(Protocol):
 
 
 class LiveWatch(Protocol):
-    """Events as by ``Watch``, and between them what steps say.
+    """Events as by ``Watch``, and what steps say; first what open steps have said so far.
 
-    A watcher that comes late, or comes back, first gets what open steps have said so far. For the
-    words of steps in other processes see ``hints``.
+    For the words of steps in other processes see ``hints``.
     """
 
     def __aiter__(self) -> AsyncIterator[Recorded | Delta]:
@@ -318,6 +314,12 @@ class Store(Protocol):
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """Up to ``limit`` events after a position; JournalNotFound for an unknown journal."""
+
+    async def fold(self, journal: str) -> StoredFold | None:
+        """Return the stored fold of a run, if there is one that fits its journal."""
+
+    async def keep_fold(self, fold: FoldRows) -> bool:
+        """Store a fold; False if what is stored is not what it adds to. A purge removes it."""
 
     async def load(self, journal: str) -> State:
         """Fold a whole journal, a page at a time. The state belongs to the caller."""
@@ -387,10 +389,7 @@ class Store(Protocol):
         """
 
     async def audit(self, *deeds: Deed) -> None:
-        """Record what has happened apart from any journal. A deed that is known changes nothing.
-
-        Kills, releases and purges record themselves.
-        """
+        """Record deeds apart from any journal, once each; kills, releases and purges do so."""
 
     async def audit_page(self, after: int = 0, limit: int = PAGE) -> list[Link]:
         """Read up to ``limit`` records of the audit after a number."""

@@ -45,22 +45,21 @@ class Cursor(History):
         entry = self.entry
         entry.told = 0
         self.brief, self.profile, self.now = entry.brief, entry.profile, entry.at
-        on_record = {step: record.position for step, record in self.records.items()}
-        on_record |= self._doubts | self._asked_by_the_function()  # layer question-on-record-has
-        expected = {
-            step
-            for step, position in on_record.items()
-            if position > entry.position or step in entry.reused
-        }
-        self.unclaimed = expected - entry.excused.keys() - entry.left.keys()
-        not_needed = [*on_record.keys() - expected, *entry.excused, *entry.carried]
-        self.left_over = dict.fromkeys(not_needed)
-        waiting = (
-            (record.position, step)
-            for step, record in self.records.items()
-            if record.position > entry.position and step in self.unclaimed
-        )
-        self._order = sorted(waiting, reverse=True)
+        since = entry.position
+        records = self.records
+        order = [
+            (found.position, step) for step, found in records.items() if found.position > since
+        ]
+        others = self._doubts | self._asked_by_the_function()  # layer question-on-record-has
+        expected = {step for _, step in order}
+        expected.update(step for step, position in others.items() if position > since)
+        expected.update(step for step in entry.reused if step in records or step in others)
+        self.unclaimed = unclaimed = expected.difference(entry.excused, entry.left)
+        not_needed = [step for step in (*records, *others) if step not in expected]
+        self.left_over = dict.fromkeys((*not_needed, *entry.excused, *entry.carried))
+        if len(unclaimed) < len(expected):
+            order = [place for place in order if place[1] in unclaimed]
+        self._order = sorted(order, reverse=True)
 
     def _asked_by_the_function(self) -> dict[str, int]:
         """Questions of the function itself, and where it learnt the answer."""
@@ -85,9 +84,12 @@ class Cursor(History):
         if not self._order or self._order[-1][1] != step or entry.left or entry.tells:
             return None
         self._order.pop()
-        self._is_asked_for(step)
+        self.unclaimed.discard(step)
+        if self.left_over:
+            self.left_over.pop(step, None)
         record = self.records[step]
-        self.now = max(self.now, record.at)
+        if record.at > self.now:
+            self.now = record.at
         return record
 
     def place_step(

@@ -6,6 +6,8 @@ shows how the function finds its way through all this again.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,73 +17,28 @@ from msgspec import Raw
 from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal import transition_table
-from midflight.journal.limits import Call
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Earlier, Event, Recorded
 from midflight.journal.requests import HANDED_OVER, WITHDRAWN
-from midflight.journal.state import KEYED, LOST, UNTRUSTED, turn
+from midflight.journal.state import KEYED, LOST, UNTRUSTED
 from midflight.runtime.replay.step_records import (
     ABORTED,
     Answered,
     Begun,
+    Circles,
     Cut,
     Entry,
     Moment,
     Record,
     Told,
 )
-from midflight.runtime.values import DIGEST_BYTES, digest
+from midflight.runtime.values import DIGEST_BYTES
 
 REDIRECTED: Final = "redirected"
+TOUCHING: Final = {e.LateOutcome, e.StepReused, e.TimerSet, e.UndoStarted, e.UndoSettled}
+"""Events that may change what is known of earlier attempts."""
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
-HISTORY: Final = 256  # calls in which circles are looked for
 ASKED_BY_IT: Final = (*OF_THE_FUNCTION, f"{HANDED_OVER}:")  # all questions of the function itself
-
-
-Settled = e.StepSettled | e.AttemptSettled | e.LateOutcome
-
-
-@dataclass(slots=True, eq=False)
-class Circles:
-    """The circles of one run. Calls are shortened only when somebody looks at them."""
-
-    made: int = 0
-    failed: bool = False  # the last one of them
-    possible: bool = False  # the last one has failed, or is like one of the two before it
-    _last: tuple[str, ...] = ()
-    nudged_at: int | None = None  # the function was told, after so many of them
-    _seen: list[Call] = field(default_factory=list)
-    _unseen: list[tuple[str, Settled, bool]] = field(default_factory=list)
-
-    def note(self, event: Settled, step: str, failed: bool) -> None:
-        """Remember what came of a call."""
-        self._unseen.append((step, event, failed))
-        what = step.rpartition("#")[0] or step  # as ``turn`` has it
-        self.failed, self.possible = failed, failed or what in self._last
-        self._last = (what, *self._last[:1])
-        self.made += 1
-        if self.made % HISTORY == 0:
-            del self._unseen[:-HISTORY]
-            del self._seen[:-HISTORY]
-
-    @property
-    def history(self) -> list[Call]:
-        """The last calls, and what came of them; each is put in short once."""
-        for step, event, failed in self._unseen:
-            came = event.blob.hash if event.blob else digest(bytes(event.result))
-            self._seen.append(Call(turn(step)[0], came, failed))
-        self._unseen.clear()
-        return self._seen
-
-    def nudged(self) -> None:
-        """The function was told that it goes in circles."""
-        self.nudged_at = self.made
-
-    def forget(self) -> None:
-        """Forget what was done before: a person lets the run go on, or another run has done it."""
-        self.nudged_at, self.possible = None, False
-        self._seen.clear()
-        self._unseen.clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -141,22 +98,31 @@ class History:
     _by_step: dict[str, list[int]] = field(default_factory=dict)
     _occurrences: dict[str, int] = field(default_factory=dict)
     _free: dict[str, list[int]] = field(default_factory=dict)  # turns that were taken and not used
+    packed_to: int = 0  # records and attempts up to here are in the parts of a stored fold
+    unpacked: frozenset[int] = frozenset()  # attempts that were under way then, and are in none
+    touched: bool = False  # an attempt of a part is not as it was
+    changed: dict[str, Record] = field(default_factory=dict)  # of those the ones that have changed
+    pack_at: float = math.inf  # the position at which a stored fold is due
+    pack: Callable[[], object] = bool  # begins to store it
+    older: dict[str, None] = field(default_factory=dict)  # steps in parts that have no record
 
     def hear(self, found: Recorded) -> None:  # noqa: C901, PLR0915 - one arm an event
         """Note what an event says about the function's way."""
         event, position = found.event, found.position
+        if position >= self.pack_at:
+            self.pack_at = math.inf
+            self.pack()
+        if type(event) in TOUCHING:
+            self.touched = True
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
-                self.records[event.step] = Record(
-                    before.position if before else position,
-                    found.at,
-                    event.name,
-                    event.result,
-                    event.blob,
-                    event.error,
-                )
+                at = before.position if before else position
+                result, blob, error = event.result, event.blob, event.error
+                record = Record(at, found.at, event.name, result, blob, error)
+                self._keep(event.step, record)
                 self._doubts.pop(event.step, None)
+                self.touched |= event.earlier is not None
                 if event.earlier is None:
                     self.circles.note(event, event.step, bool(event.error))
                 else:
@@ -177,17 +143,17 @@ class History:
             case e.StepLeft():
                 self.entry.left[event.step] = event
             case e.Spoke():
-                self.records[event.step] = Record(position, found.at, "")
+                self._keep(event.step, Record(position, found.at, ""))
             case e.TimerSet():
                 # layer takeover-gives-no-more-tries
                 self.timers[event.name] = self.timers.get(event.name, 0) + 1
                 self.set_at[event.name] = Moment(found.at, steady(), position)
             case e.MessagesTaken():
                 self.taken[event.step] = event
-                self.records[event.step] = Record(position, found.at, "")
+                self._keep(event.step, Record(position, found.at, ""))
             case e.ChildSpawned():
                 self.spawned[event.step] = event
-                self.records[event.step] = Record(position, found.at, "")
+                self._keep(event.step, Record(position, found.at, ""))
             case e.ChildSettled():
                 self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
@@ -267,6 +233,8 @@ class History:
         self.learn(found.at)
         self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
         self.new_seeds.clear()
+        if self.packed_to:
+            self.older.update(dict.fromkeys(self.records))
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self.questions.clear()
         self.timers.clear()
@@ -344,6 +312,12 @@ class History:
             # layer lost-worker-tells-late
             self.unclaimed.discard(step)  # told late: there is nothing any more to be asked for
 
+    def _keep(self, step: str, record: Record) -> None:
+        before = self.records.get(step)
+        if before is not None and before.position <= self.packed_to:
+            self.changed[step] = record  # the one in a part is out of date
+        self.records[step] = record
+
     def inherit(self, run: str) -> None:
         """Take what was heard so far as another run's: keep its results, and forget its doubts."""
         own = {step: record.position for step, record in self.records.items() if record.position}
@@ -378,6 +352,12 @@ class History:
         self.circles.forget()
         self.redirected_at = 0
         self.now = self.entry.at
+
+    def let_go(self) -> None:
+        """Forget the attempts, and what would unpack them: that knows this history."""
+        self.pack = bool
+        for heard in (self._begun, self.outcomes, self._by_step):
+            heard.clear()
 
     def _begin_counting(self) -> None:
         self.calls = 0

@@ -9,7 +9,10 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from midflight.journal import events as e
+from midflight.journal.limits import Call
 from midflight.journal.record import NULL, Actor, Blob
+from midflight.journal.state import turn
+from midflight.runtime.values import digest
 
 ABORTED: Final = "aborted: "
 BY: Final = {
@@ -20,10 +23,12 @@ BY: Final = {
     "killed": "An operator has stopped it",
 }
 """The reason for an abort, as the journal has it -> words that say who has aborted the attempt."""
+IN_JOURNAL: Final = "journal:"  # in place of a blob's hash: before the position of the record
+HISTORY: Final = 256  # calls in which circles are looked for
 TEXT_MAX: Final = 8_000  # characters of what it had said; the end of it
 
 
-class Record(Struct, frozen=True, gc=False):
+class Record(Struct, frozen=True, gc=False, array_like=True):
     """The outcome of a step: a value, or the words of its failure."""
 
     position: int
@@ -137,3 +142,49 @@ class Cut(Struct, frozen=True):
         if not self.text.strip():
             return f"{told} It had said nothing until then."
         return f"{told} Its output until then:\n{self.text[-TEXT_MAX:].rstrip()}"
+
+
+Settled = e.StepSettled | e.AttemptSettled | e.LateOutcome
+
+
+@dataclass(slots=True, eq=False)
+class Circles:
+    """The circles of one run. Calls are shortened only when somebody looks at them."""
+
+    made: int = 0
+    failed: bool = False  # the last one of them
+    possible: bool = False  # the last one has failed, or is like one of the two before it
+    _last: tuple[str, ...] = ()
+    nudged_at: int | None = None  # the function was told, after so many of them
+    _seen: list[Call] = field(default_factory=list)
+    _unseen: list[tuple[str, Settled, bool]] = field(default_factory=list)
+
+    def note(self, event: Settled, step: str, failed: bool) -> None:
+        """Remember what came of a call."""
+        self._unseen.append((step, event, failed))
+        what = step.rpartition("#")[0] or step  # as ``turn`` has it
+        self.failed, self.possible = failed, failed or what in self._last
+        self._last = (what, *self._last[:1])
+        self.made += 1
+        if self.made % HISTORY == 0:
+            del self._unseen[:-HISTORY]
+            del self._seen[:-HISTORY]
+
+    @property
+    def history(self) -> list[Call]:
+        """The last calls, and what came of them; each is put in short once."""
+        for step, event, failed in self._unseen:
+            came = event.blob.hash if event.blob else digest(bytes(event.result))
+            self._seen.append(Call(turn(step)[0], came, failed))
+        self._unseen.clear()
+        return self._seen
+
+    def nudged(self) -> None:
+        """The function was told that it goes in circles."""
+        self.nudged_at = self.made
+
+    def forget(self) -> None:
+        """Forget what was done before: a person lets the run go on, or another run has done it."""
+        self.nudged_at, self.possible = None, False
+        self._seen.clear()
+        self._unseen.clear()

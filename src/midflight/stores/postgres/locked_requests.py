@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from midflight.audit import Deed, body_of
 from midflight.errors import CorruptEntry
@@ -18,6 +19,8 @@ from midflight.journal.events import Killed
 from midflight.journal.fold import advance
 from midflight.journal.record import Recorded
 from midflight.journal.requests import Switch
+from midflight.journal.state import RunState
+from midflight.journal.stored_fold import FoldRow, FoldRows, may_follow, opened, restore
 from midflight.journal.transition_table import State
 from midflight.stores.codec import decode
 from midflight.stores.commit import (
@@ -67,7 +70,35 @@ async def catch_up(fetch: Fetch, states: Iterable[State]) -> None:
         rows = await fetch(SQL["read_tails"], list(heads), list(heads.values()), share)
         for row in rows:
             advance(by_id[row["journal"]], decode(*row))
-        behind += [state for state in some if state.head - heads[state.journal] == share]
+        long = [state for state in some if state.head - heads[state.journal] == share]
+        for state in long:
+            if heads[state.journal] == 0:
+                await _restore(fetch, state)
+        behind += long
+
+
+async def _restore(fetch: Fetch, state: State) -> None:
+    """Go on from the stored fold of a long journal, if it has one."""
+    rows = await fetch(SQL["read_fold"], state.journal)
+    found = opened(state.journal, [FoldRow(*row) for row in rows])
+    if found is not None and found.position > state.head and isinstance(state, RunState):
+        restore(state, found)
+
+
+async def write_fold(connection: Connection, fold: FoldRows) -> bool:
+    """See ``Store.keep_fold``."""
+    async with connection.transaction():
+        stored = await connection.fetchval(SQL["fold_at"], fold.journal)
+        if stored is None or not may_follow(fold, stored):
+            return False
+        if not fold.since:
+            await connection.execute(SQL["delete_fold"], fold.journal)
+        place = (fold.journal, fold.position)
+        for row in fold.rows:
+            written = await connection.fetchval(SQL["write_fold"], *place, *astuple(row))
+            if written is None:
+                return False
+    return True
 
 
 async def find_append(

@@ -35,10 +35,7 @@ ServerError: TypeAlias = asyncpg.PostgresError
 Taken: TypeAlias = asyncpg.UniqueViolationError
 
 SQL: Final = statements("postgres/sql/postgres.sql")
-MIGRATIONS: Final = (
-    script("postgres/sql/postgres_001.sql"),
-    script("postgres/sql/postgres_002.sql"),
-)
+MIGRATIONS: Final = tuple(script(f"postgres/sql/postgres_00{layout}.sql") for layout in (1, 2, 3))
 """From each layout to the next, since the first; only ever added to."""
 
 PATIENCE_S: Final = 10.0  # how long a lost server is waited for before the caller is told

@@ -19,6 +19,7 @@ from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.journal.events import Killed
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator
+from midflight.journal.stored_fold import FoldRow, FoldRows, StoredFold, opened
 from midflight.journal.transition_table import State
 from midflight.stores.codec import blob_missing, decode
 from midflight.stores.commit import of_purge, of_release
@@ -28,7 +29,7 @@ from midflight.stores.lookup import folded
 from midflight.stores.postgres.appender import Appender
 from midflight.stores.postgres.kept_states import Turn
 from midflight.stores.postgres.links import Doubt, Pool, mind
-from midflight.stores.postgres.locked_requests import insert_audit, kill_locked
+from midflight.stores.postgres.locked_requests import insert_audit, kill_locked, write_fold
 from midflight.stores.postgres.postgres_lease import TTL_S, RowLease, hold
 from midflight.stores.postgres.postgres_server import LONG_S, SQL, Connection, Server, ServerClock
 from midflight.stores.postgres.postgres_writer import row_of
@@ -139,7 +140,16 @@ class PostgresStore:
 
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
-        return await folded(self.read, journal)
+        return await folded(self.read, self.fold, journal)
+
+    async def fold(self, journal: str) -> StoredFold | None:
+        """See ``Store.fold``."""
+        rows = await self._pool.fetch(SQL["read_fold"], journal, answer_s=LONG_S)
+        return opened(journal, [FoldRow(*row) for row in rows])
+
+    async def keep_fold(self, fold: FoldRows) -> bool:
+        """See ``Store.keep_fold``."""
+        return await self._pool.do(lambda c: write_fold(c, fold), writes=True, answer_s=LONG_S)
 
     async def row(self, journal: str) -> Row:
         """See ``Store.row``."""

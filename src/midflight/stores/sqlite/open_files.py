@@ -20,8 +20,9 @@ import anyio
 
 from midflight.errors import CorruptEntry, StoreUnavailable
 from midflight.inputs import Ids
+from midflight.journal.stored_fold import FoldRow, StoredFold, opened, state_in
 from midflight.journal.transition_table import State
-from midflight.stores.protocol import closed
+from midflight.stores.protocol import RUN_PREFIX, closed, empty_state
 from midflight.stores.sqlite.locks import HAS_BYTE_LOCKS, Turnstile, turnstile_of_files
 from midflight.stores.sqlite.sqlite_file import (
     FAULTS,
@@ -165,6 +166,18 @@ def resolved(path: str | Path) -> Path:
         raise StoreUnavailable(
             f"the path {path} does not lead to a file ({error}): correct it. Nothing was changed."
         ) from error
+
+
+def read_fold(db: sqlite3.Cursor, journal: str) -> StoredFold | None:
+    """Read the stored fold of a journal; None if there is none that fits."""
+    rows = db.execute(SQL["read_fold"], (journal,)).fetchall()
+    return opened(journal, [FoldRow(*row) for row in rows]) if rows else None
+
+
+def start_of(db: sqlite3.Cursor, journal: str) -> State:
+    """Return the state to fold a journal from: a stored one, or that of an empty journal."""
+    found = state_in(read_fold(db, journal)) if journal.startswith(RUN_PREFIX) else None
+    return found or empty_state(journal)
 
 
 def _select(db: sqlite3.Cursor, name: str, arguments: Any) -> list[Any]:

@@ -24,7 +24,7 @@ from midflight.errors import (
 from midflight.stores.codec import script
 from midflight.stores.sqlite.locks import Turnstile
 
-MIGRATIONS: Final = (script("sqlite/sql/sqlite_001.sql"), script("sqlite/sql/sqlite_002.sql"))
+MIGRATIONS: Final = tuple(script(f"sqlite/sql/sqlite_00{layout}.sql") for layout in (1, 2, 3))
 """From each layout to the next, since the first; only ever added to."""
 
 APPLICATION_ID: Final = 0x4D49_4446  # "MIDF", so that another program's file is not taken for ours

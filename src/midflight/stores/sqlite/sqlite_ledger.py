@@ -13,6 +13,7 @@ from midflight.errors import CorruptEntry
 from midflight.journal.events import Killed
 from midflight.journal.record import Actor
 from midflight.journal.state import RunState
+from midflight.journal.stored_fold import FoldRows, may_follow
 from midflight.stores.commit import (
     kill_entries,
     killing,
@@ -85,6 +86,19 @@ def purge(tx: Transaction, ended_before: float, limit: int, deed: Deed) -> Purge
     return purged
 
 
+def keep_fold(tx: Transaction, fold: FoldRows) -> bool:
+    """See ``Store.keep_fold``."""
+    tx.flush()
+    found = tx.db.execute(SQL["fold_at"], (fold.journal,)).fetchone()
+    if not may_follow(fold, found[0] if found else 0):
+        return False
+    if not fold.since:
+        tx.db.execute(SQL["delete_fold"], (fold.journal,))
+    place = (fold.journal, fold.position)
+    rows = [(row.number, row.checksum, row.body, *place) for row in fold.rows]
+    return tx.db.executemany(SQL["write_fold"], rows).rowcount == len(rows)
+
+
 def _delete_ended(tx: Transaction, ended_before: float, limit: int) -> int:
     """Delete ended runs; skip those that have to stay, or they would block all others."""
     gone, after = 0, ""
@@ -104,7 +118,7 @@ def _delete_ended(tx: Transaction, ended_before: float, limit: int) -> int:
 
 def delete(tx: Transaction, journals: list[str]) -> int:
     """Delete these journals, and return how many they are."""
-    for statement in ("delete_events", "delete_blob_uses", "delete_journal"):
+    for statement in ("delete_fold", "delete_events", "delete_blob_uses", "delete_journal"):
         tx.db.executemany(SQL[statement], [(journal,) for journal in journals])
     tx.forget(journals)
     return len(journals)

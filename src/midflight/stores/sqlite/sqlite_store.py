@@ -23,6 +23,7 @@ from midflight.errors import JournalNotFound, StoreError, StoreReplaced
 from midflight.inputs import Clock, Ids, new_id, steady, wall_clock
 from midflight.journal.record import Actor, Recorded
 from midflight.journal.requests import Switch, require_operator
+from midflight.journal.stored_fold import FoldRows, StoredFold
 from midflight.journal.transition_table import State
 from midflight.stores.clock_steps import ClockSteps
 from midflight.stores.codec import blob_missing
@@ -40,9 +41,16 @@ from midflight.stores.protocol import (
     Row,
     Submit,
 )
-from midflight.stores.sqlite.open_files import OpenFiles, SqliteReader, open_files, resolved
+from midflight.stores.sqlite.open_files import (
+    OpenFiles,
+    SqliteReader,
+    open_files,
+    read_fold,
+    resolved,
+    start_of,
+)
 from midflight.stores.sqlite.sqlite_lease import FileLease
-from midflight.stores.sqlite.sqlite_ledger import kill, purge, release
+from midflight.stores.sqlite.sqlite_ledger import keep_fold, kill, purge, release
 from midflight.stores.sqlite.sqlite_news import News
 from midflight.stores.sqlite.sqlite_writer import Writer
 from midflight.stores.sqlite.transaction import (
@@ -184,7 +192,9 @@ class SqliteStore:
         A journal may grow meanwhile, and a request may turn out to need others: then once more.
         """
         for _ in range(FOLDS_MAX):
-            for state in found.states.values():
+            for journal, state in found.states.items():
+                if state.head == 0:
+                    state = found.states[journal] = await self._reader.look(start_of, journal)
                 await self._reader.fold_on(state)
             try:
                 return await self._writer.do(work, what, found.states)
@@ -251,7 +261,15 @@ class SqliteStore:
 
     async def load(self, journal: str) -> State:
         """See ``Store.load``."""
-        return await folded(self.read, journal)
+        return await folded(self.read, self.fold, journal)
+
+    async def fold(self, journal: str) -> StoredFold | None:
+        """See ``Store.fold``."""
+        return await self._reader.look(read_fold, journal)
+
+    async def keep_fold(self, fold: FoldRows) -> bool:
+        """See ``Store.keep_fold``."""
+        return await self._writer.do(keep_fold, fold)
 
     async def row(self, journal: str) -> Row:
         """See ``Store.row``."""

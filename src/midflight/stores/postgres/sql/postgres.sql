@@ -234,6 +234,30 @@ SELECT EXISTS (SELECT FROM leases WHERE driver = $1 AND expires_at > clock())
 -- name: blob
 SELECT body FROM blobs WHERE hash = $1
 
+-- name: read_fold
+SELECT number, checksum, body FROM folds AS fold
+WHERE journal = $1 AND (number > 0 OR event = (
+    SELECT checksum FROM events WHERE journal = fold.journal AND position = fold.position
+))
+ORDER BY number
+
+-- name: fold_at
+-- Under lock, so that two drivers that write one do it one after the other.
+SELECT coalesce((SELECT position FROM folds WHERE journal = $1 AND number = 0), 0)
+FROM journals WHERE journal = $1 FOR NO KEY UPDATE
+
+-- name: delete_fold
+DELETE FROM folds WHERE journal = $1
+
+-- name: write_fold
+-- Only of a journal that has the position; the checksum of its event binds the fold to it.
+INSERT INTO folds (journal, number, position, event, checksum, body)
+SELECT journal, $3, position, checksum, $4, $5 FROM events WHERE journal = $1 AND position = $2
+ON CONFLICT (journal, number) DO UPDATE SET
+    position = excluded.position, event = excluded.event, checksum = excluded.checksum,
+    body = excluded.body
+RETURNING number
+
 -- name: purge
 SELECT runs, threads, values_removed FROM purge($1, $2)
 

@@ -132,6 +132,29 @@ WHERE kind = 'thread' AND open_questions = 0 AND updated_at < ?
     AND NOT EXISTS (SELECT 1 FROM journals AS r WHERE r.kind = 'run' AND r.thread = t.journal)
 ORDER BY journal LIMIT ?
 
+-- name: fold_at
+SELECT position FROM folds WHERE journal = ? AND number = 0
+
+-- name: write_fold
+-- Only of a journal that has the position; the checksum of its event binds the fold to it.
+INSERT INTO folds (journal, number, position, event, checksum, body)
+SELECT journal, ?, position, checksum, ?, ? FROM events WHERE journal = ? AND position = ?
+ON CONFLICT (journal, number) DO UPDATE SET
+    position = excluded.position, event = excluded.event, checksum = excluded.checksum,
+    body = excluded.body
+
+-- name: read_fold
+SELECT number, checksum, body FROM folds AS fold
+WHERE journal = ? AND (number > 0
+    -- layer fold-bound-to-journal
+    OR event = (
+    SELECT checksum FROM events WHERE journal = fold.journal AND position = fold.position
+))
+ORDER BY number
+
+-- name: delete_fold
+DELETE FROM folds WHERE journal = ?
+
 -- name: delete_events
 DELETE FROM events WHERE journal = ?
 

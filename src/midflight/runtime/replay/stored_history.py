@@ -1,0 +1,296 @@
+"""Packs what a driver knows of a run into a stored fold, and takes a run up from one.
+
+The history's records are unpacked at once: the function asks for all of them. Attempts come only
+when somebody asks for one. What the function has done on its way, as the driver that packs has seen
+it, is left out: ``Cursor.enter`` begins it anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from midflight.errors import StoreError
+from midflight.inputs import steady
+from midflight.journal.limits import Call
+from midflight.journal.older import Older, newer
+from midflight.journal.record import NULL, Blob, Earlier
+from midflight.journal.state import KEYED, RunState
+from midflight.journal.stored_fold import (
+    FoldRows,
+    PackedAttempt,
+    PackedAttempts,
+    Part,
+    StoredFold,
+    attempts_in,
+    given_to,
+    like,
+    pack,
+    packed_attempt,
+    packed_state,
+    restore,
+    rows_of,
+    shape,
+    taken_from,
+)
+from midflight.runtime.replay.cursor import Cursor
+from midflight.runtime.replay.step_records import IN_JOURNAL, Begun, Record
+
+log: Final = logging.getLogger(__name__)
+EVERY: Final = 2000  # events between two folds of a run
+GROWTH: Final = 4  # a fold that has to be packed anew waits until the journal is longer by a fourth
+LEFT: Final = 16_384  # bytes of a result that is not packed too: it is read from the journal
+
+PACKED: Final = frozenset({"records", "outcomes", "circles", "taken_over", "_begun", "_by_step"})
+OF_THE_WAY: Final = frozenset(
+    {"unclaimed", "left_over", "calls", "brief", "profile", "now"}
+    | {"_occurrences", "_free", "_order", "packed_to", "unpacked", "touched", "pack_at", "pack"}
+)
+MOMENTS: Final = ("set_at", "asked_at", "unknown_at")
+
+
+class _Circles(Struct, frozen=True, array_like=True):
+    made: int
+    failed: bool
+    possible: bool
+    last: tuple[str, ...]
+    nudged_at: int | None
+    seen: list[Call]
+
+
+_MORE: Final[list[tuple[str, Any, Any]]] = [
+    ("circles", _Circles, msgspec.NODEFAULT),
+    ("taken_over", list[tuple[Earlier, str]], []),
+    ("begun", list[Begun], []),
+]
+_History: Final = like(Cursor, PACKED | OF_THE_WAY, _MORE)
+_history_decoder: Final = msgspec.json.Decoder(_History)
+_records_decoder: Final = msgspec.json.Decoder(dict[str, Record])
+_record_decoder: Final = msgspec.json.Decoder(Record)
+LAYOUT: Final = f"1:{shape(_History, Record)}:".encode()
+
+
+# ── packing ──────────────────────────────────────────────────────────────────────────────────
+
+
+def folded(state: RunState, history: Cursor, known: StoredFold | None) -> StoredFold:
+    """Return the fold of a run as it is, after the parts of ``known`` if they are still true."""
+    parts = () if known is None else known.parts
+    if history.touched:  # layer touched-parts-are-packed-anew
+        parts = ()
+    if not parts:
+        _forget_parts(state, history)
+    parts = (*parts, _packed_steps(state, history))
+    head = LAYOUT + _packed_history(state, history)
+    history.packed_to, history.unpacked = state.head, frozenset(state.open)
+    history.touched = False
+    return StoredFold(state.journal, state.head, packed_state(state), head, parts)
+
+
+def _forget_parts(state: RunState, history: Cursor) -> None:
+    for each in (state.effects, history._begun, history.outcomes, history._by_step):
+        if isinstance(each, Older):
+            each.complete()
+    history.packed_to, history.unpacked = 0, frozenset()
+    history.changed.clear()
+
+
+def _packed_steps(state: RunState, history: Cursor) -> Part:
+    since, also = history.packed_to, history.unpacked
+    records: dict[str, Record] = {}
+    for step in reversed(history.records):
+        record = history.records[step]
+        if record.position <= since:
+            break
+        records[step] = _without_large(record)
+    records = dict(reversed(records.items()))
+    places = {step: place for place, step in enumerate(records, 1)}
+    attempts = []
+    for at, begun in newer(history._begun, since, also):
+        if at in state.open:
+            continue
+        outcome = history.outcomes.get(at)
+        of_step = history.records.get(begun.event.step)
+        place = places.get(begun.event.step, 0)
+        packed = packed_attempt(state, begun.at, at, begun.event, place)
+        if outcome is not None and outcome is of_step and place:
+            packed = msgspec.structs.replace(packed, is_done=True)
+        elif outcome is not None:
+            other = Raw(msgspec.json.encode(_without_large(outcome)))
+            packed = msgspec.structs.replace(packed, outcome=other)
+        attempts.append(packed)
+        if of_step is None:
+            history.older[begun.event.step] = None
+    attempted = {each.position for each in attempts}
+    found = newer(state.effects, since, also)
+    there = ((at, each) for at, each in found if at not in state.open)
+    others = [each for at, each in there if at not in attempted]
+    return Part(pack(records), pack(PackedAttempts(attempts, others)))
+
+
+def _without_large(record: Record) -> Record:
+    if len(bytes(record.result)) <= LEFT:
+        return record
+    blob = Blob(f"{IN_JOURNAL}{record.position}", len(bytes(record.result)))
+    return msgspec.structs.replace(record, result=NULL, blob=blob)
+
+
+def _packed_history(state: RunState, history: Cursor) -> bytes:
+    seen, circles = history.circles.history, history.circles
+    shown = _Circles(
+        circles.made, circles.failed, circles.possible, circles._last, circles.nudged_at, seen
+    )
+    told, history.entry.told = history.entry.told, 0
+    at_work = [history._begun[at] for at in state.open if dict.__contains__(history._begun, at)]
+    taken_over = list(history.taken_over.items())
+    stored = taken_from(_History, history, circles=shown, taken_over=taken_over, begun=at_work)
+    packed = pack(stored)
+    history.entry.told = told
+    return packed
+
+
+def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> None:
+    """Have all attempts in these parts but those that are under way."""
+    position = state.head
+    begun = dict(history._begun)
+    outcomes: dict[int, Record] = {}
+    by_step: dict[str, list[int]] = {}
+    for at, each in begun.items():
+        by_step.setdefault(each.event.step, []).append(at)
+    older = _Unpacking(state.journal, history, parts)
+
+    def is_old(at: Any) -> bool:
+        return isinstance(at, int) and at <= position
+
+    def has_attempts(step: Any) -> bool:
+        return step in history.records or step in history.older
+
+    history.packed_to, history.unpacked = position, frozenset(state.open)
+    history._begun = Older(begun, lambda later: older.begun() | later, is_old)
+    history.outcomes = Older(outcomes, lambda later: older.outcomes() | later, is_old)
+    history._by_step = Older(by_step, older.by_step, has_attempts)
+
+
+class _Unpacking:
+    """The attempts in the parts of a fold, unpacked when the first of them is asked for."""
+
+    def __init__(self, journal: str, history: Cursor, parts: tuple[Part, ...]) -> None:
+        self._journal = journal
+        self._parts = parts
+        self._history = history
+        self._found: list[PackedAttempt] | None = None
+
+    def _attempts(self) -> list[PackedAttempt]:
+        if self._found is None:
+            self._found = [x for part in self._parts for x in attempts_in(self._journal, part)]
+            for kept in (self._history._begun, self._history.outcomes, self._history._by_step):
+                if isinstance(kept, Older):
+                    kept.complete()
+        return self._found
+
+    def begun(self) -> dict[int, Begun]:
+        return {x.position: Begun(x.position, x.at, x.event) for x in self._attempts()}
+
+    def outcomes(self) -> dict[int, Record]:
+        records: dict[str, Record] = {}
+        for part in self._parts:
+            records |= _records_in(part)
+        found = {x.position: records[x.event.step] for x in self._attempts() if x.is_done}
+        for each in self._attempts():
+            if bytes(each.outcome) != bytes(NULL):
+                found[each.position] = _record_decoder.decode(each.outcome)
+        return dict(sorted(found.items()))
+
+    def by_step(self, later: dict[str, list[int]]) -> dict[str, list[int]]:
+        steps: dict[str, list[int]] = {}
+        for each in self._attempts():
+            steps.setdefault(each.event.step, []).append(each.position)
+        for step, attempts in later.items():
+            steps.setdefault(step, []).extend(attempts)
+        return {step: sorted(attempts) for step, attempts in steps.items()}
+
+
+def _records_in(part: Part) -> dict[str, Record]:
+    return _records_decoder.decode(zlib.decompress(part.records))
+
+
+# ── taking up ────────────────────────────────────────────────────────────────────────────────
+
+
+def take_up(state: RunState, history: Cursor, fold: StoredFold) -> bool:
+    """Make state and history, both empty, what was folded; False if the fold is of other code."""
+    if not fold.history.startswith(LAYOUT):  # layer history-of-other-code-ignored
+        return False
+    stored = _history_decoder.decode(zlib.decompress(fold.history[len(LAYOUT) :]))
+    restore(state, fold)
+    given_to(history, stored)
+    for name in MOMENTS:  # what is read now was heard now
+        moments, now = getattr(history, name), steady()
+        heard = {at: msgspec.structs.replace(each, heard=now) for at, each in moments.items()}
+        setattr(history, name, heard)
+    history.taken_over = dict(stored.taken_over)
+    seen = stored.circles
+    circles = history.circles
+    circles.made, circles.failed, circles.possible = seen.made, seen.failed, seen.possible
+    circles._last, circles.nudged_at, circles._seen = seen.last, seen.nudged_at, seen.seen
+    entry = history.entry
+    history.brief, history.profile, history.now = entry.brief, entry.profile, entry.at
+    history.records = {}
+    for part in fold.parts:
+        history.records.update(_records_in(part))
+    history.records |= history.changed
+    if history.scope:
+        history.records = {
+            step: record
+            for step, record in history.records.items()
+            if record.position > history.scope or step.startswith(KEYED)
+        }
+    history._begun = {each.position: each for each in stored.begun}
+    _be_packed(state, history, fold.parts)
+    return True
+
+
+class Folds:
+    """The stored folds of a run that is driven here: the one it began with, and those it makes."""
+
+    __slots__ = ("_keep", "_known", "_stored")
+
+    def __init__(self, keep: Callable[[FoldRows], Awaitable[bool]]) -> None:
+        self._keep = keep
+        self._known: StoredFold | None = None  # the last one that was read or packed
+        self._stored = False  # it is in the store
+
+    def take_up(self, state: RunState, history: Cursor, found: StoredFold | None) -> bool:
+        """Begin with what is stored; return whether there is such a fold, of this code."""
+        if found is None or not take_up(state, history, found):
+            return False
+        self._known, self._stored = found, True
+        return True
+
+    def look_after(self, state: RunState, history: Cursor, begin: Callable[[], object]) -> None:
+        """From now on have a fold stored, in the task that ``begin`` begins, when it is due."""
+        if not state.fork_of:  # it knows other journals, too
+            history.pack = begin
+            history.pack_at = (self._known.position if self._known is not None else 0) + EVERY
+
+    async def store(self, state: RunState, history: Cursor) -> None:
+        """Store what the run is now. Where that is not possible, the next one will do."""
+        if not state.alive or state.opaque:
+            return
+        known, stored = self._known, self._stored and not history.touched
+        anew = known is not None and history.touched
+        self._known = fold = folded(state, history, known)
+        self._stored = False
+        there = len(fold.parts) - 1 if stored else 0
+        since = known.position if known is not None and stored else 0
+        try:
+            self._stored = await self._keep(rows_of(fold, since, there))
+        except StoreError as error:
+            about = {"action": "fold_not_stored", "run": state.journal, "error": str(error)}
+            log.info("A fold of run %s was not stored: %s", state.journal, error, extra=about)
+        history.pack_at = fold.position + max(EVERY, fold.position // GROWTH if anew else 0)
