@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from cli.scene import CALL_S, MIDFLIGHT, Scene, Server
+from forks import Forked
 from midflight.interfaces.cli.console import UNREACHABLE, said
 from ports import free_port
 
@@ -195,7 +196,7 @@ def test_what_is_asked_before_a_cancel_is_no_part_of_the_answer(scene: Scene) ->
 
 def left_after_a_line(scene: Scene, *words: str) -> tuple[int, str]:
     """The status and the errors of a command whose reader leaves when it has read one line."""
-    with subprocess.Popen(
+    with Forked(
         [*MIDFLIGHT, *words],
         cwd=scene.folder,
         env=scene.env,
@@ -299,7 +300,7 @@ def test_the_status_is_that_of_the_table(scene: Scene, words: list[str], status:
 def test_that_a_run_here_waits_for_a_person_is_said_among_the_errors(
     scene: Scene, traceback: str
 ) -> None:
-    with subprocess.Popen(
+    with Forked(
         [*MIDFLIGHT, "run", "cli.staff:payer", "tea", "--json"],
         cwd=scene.folder,
         env={**scene.env, "MIDFLIGHT_TRACEBACK": traceback},
