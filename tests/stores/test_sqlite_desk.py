@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,9 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from midflight.inputs import wall_clock
-from midflight.stores.sqlite.locks import turnstile_of_files
-from midflight.stores.sqlite.sqlite_file import connect, prepare
+from midflight.inputs import new_id, wall_clock
+from midflight.stores.sqlite.open_files import OpenFiles
 from midflight.stores.sqlite.sqlite_writer import Job, Writer
 from midflight.stores.sqlite.transaction import Transaction
 
@@ -23,16 +21,6 @@ pytestmark = pytest.mark.anyio
 
 HERE = threading.get_ident()
 PATIENCE_S = 5.0
-
-
-class Always:
-    """A file that is never lost."""
-
-    def look_before(self) -> None: ...
-
-    def look_after(self) -> None: ...
-
-    def look_at_failure(self, error: sqlite3.Error) -> None: ...
 
 
 class Desk:
@@ -59,19 +47,17 @@ class Desk:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        with turnstile_of_files(self.path.parent) as turnstile:
-            prepare(self.path, turnstile, 1.0)
-            with closing(connect(self.path, writes=True, busy_s=0)) as db:
-                self.writer = Writer(
-                    Transaction(db, wall_clock, Always()),
-                    turnstile,
-                    self.path,
-                    announce=self.announce,
-                    deliver=self.delivered.append,
-                    wait_max_s=PATIENCE_S,
-                    busy_s=1.0,
-                )
-                yield
+        with closing(OpenFiles(self.path, new_id, PATIENCE_S, 1.0)) as files:
+            self.writer = Writer(
+                Transaction(files.writing, wall_clock, files.hold),
+                files.turnstile,
+                self.path,
+                announce=self.announce,
+                deliver=self.delivered.append,
+                wait_max_s=PATIENCE_S,
+                busy_s=1.0,
+            )
+            yield
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -204,6 +205,11 @@ def where_of(store: str, server: str, token_file: str = "") -> Where:
 def store_of(said: str) -> str:
     """Return the address of the store: as given, else of the environment, else the usual one."""
     return said or os.environ.get("MIDFLIGHT_STORE") or STORE
+
+
+def quick_loop() -> dict[str, bool]:
+    """Return options of ``anyio.run``: what drives runs uses uvloop where it is installed."""
+    return {"use_uvloop": find_spec("uvloop") is not None}
 
 
 WRITTEN: Final = ("text", "payload", "note")

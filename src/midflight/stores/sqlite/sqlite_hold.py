@@ -48,6 +48,9 @@ FILE_HEAD: Final = 100
 MAGIC: Final = b"SQLite format 3\0"
 JUST_NOW_S: Final = 0.02  # longer than a sync: a look costs a tenth of an append
 LOOKS_MAX: Final = 1000  # at an index that another process is writing: some milliseconds
+GROWN_BY: Final = bytes(256 * 1024)  # behind the end of the log, when it is nearly full
+NEARLY_FULL: Final = 32 * 1024  # bytes that are left; most commits take less
+GROWN_MAX: Final = 17 << 20  # bytes; at 16 MiB the log is copied back and begun anew
 
 WHAT_NOW: Final = (
     "Nothing is acknowledged and nothing is begun here any more. Stop every process on this store, "
@@ -84,6 +87,8 @@ class Hold:
             raise
         self._looked_at = float("-inf")
         self._seen = (-1, -1)  # when the file had changed, and its size
+        self.log_is_full = False  # nearly: to be asked under the write lock
+        self._may_grow = True
         self._counter = 0
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────
@@ -241,6 +246,22 @@ class Hold:
         if is_disk_error(error):
             raise explain(self._path, error, UNKNOWN).leaving_it_open() from error
 
+    def grow_log(self) -> None:
+        """Lengthen the log by zero bytes where it is nearly full. The caller has the write lock.
+
+        A commit is synced sooner where it does not lengthen the file. SQLite reads the log up to
+        the first frame that does not fit the ones before, and zero bytes never do.
+        """
+        try:
+            ready, page, frames, _ = INDEX_FIELDS.unpack(os.pread(self._index_fd, INDEX_HEAD, 0))
+            size = os.fstat(self._log_fd).st_size
+            end = _log_bytes(page, frames)
+            if ready and frames and end <= size < end + NEARLY_FULL:  # not lengthened by others yet
+                os.pwrite(self._log_fd, GROWN_BY, size)
+        except OSError:
+            self._may_grow = False  # the disk is full, say: a commit lengthens the log itself
+        self.log_is_full = False
+
     def _look_at_log(self) -> bool:
         """Raise ``StoreReplaced`` if the log is not the one that its index describes.
 
@@ -301,9 +322,10 @@ class Hold:
         ready, page, frames, salt = INDEX_FIELDS.unpack(head)
         if not (ready and frames):
             return True  # all of the log is in the database
-        needed = LOG_HEAD + frames * (FRAME_HEAD + (page if page > 1 else 1 << 16))
+        needed = _log_bytes(page, frames)
         if size < needed and os.fstat(self._log_fd).st_size < needed:  # it may have grown since
             return False
+        self.log_is_full = self._may_grow and needed <= size < min(needed + NEARLY_FULL, GROWN_MAX)
         return bool(os.pread(self._log_fd, LOG_HEAD, 0)[16:24] == salt)
 
     def _look_into_file(self, about: os.stat_result) -> None:
@@ -332,6 +354,11 @@ class Hold:
             f"{self._path} is not the store any more that this process had opened: {self._lost}. "
             f"{WHAT_NOW}."
         )
+
+
+def _log_bytes(page: int, frames: int) -> int:
+    """Return how long a log of so many frames is; its index writes a page of 64 kB as 1."""
+    return LOG_HEAD + frames * (FRAME_HEAD + (page if page > 1 else 1 << 16))
 
 
 def _in_time(done: Callable[[], bool], wait_s: float) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -36,6 +36,7 @@ from midflight.stores.protocol import (
     View,
     empty_state,
 )
+from midflight.stores.sqlite.sqlite_hold import Hold
 
 SOON_FOLDED: Final = 200  # events: about half a millisecond
 STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded again when needed
@@ -69,19 +70,6 @@ def audit_head(db: sqlite3.Cursor) -> Head:
 def audit_page(db: sqlite3.Cursor, after: int, limit: int) -> list[Link]:
     """Read some records of the audit."""
     return [Link(*row) for row in db.execute(SQL["audit_page"], (after, limit)).fetchall()]
-
-
-class Held(Protocol):
-    """The store's file, as this process holds it: see ``sqlite_hold``."""
-
-    def look_before(self) -> None:
-        """Raise if the path does not lead to the file any more."""
-
-    def look_after(self) -> None:
-        """Raise if what was written is not in the store."""
-
-    def look_at_failure(self, error: sqlite3.Error) -> None:
-        """Raise if the commit that failed may nevertheless be in the store."""
 
 
 class Unfolded(Exception):
@@ -122,7 +110,7 @@ class Transaction:
     which keeps a megabyte from being given back after many runs were in memory.
     """
 
-    def __init__(self, db: sqlite3.Connection, clock: Clock, file: Held) -> None:
+    def __init__(self, db: sqlite3.Connection, clock: Clock, file: Hold) -> None:
         self.db = db.cursor()
         self._file = file
         self._clock = clock
@@ -138,6 +126,8 @@ class Transaction:
         """Take the write lock, and learn whether others have written meanwhile."""
         self._file.look_before()
         self.db.execute("BEGIN IMMEDIATE")
+        if self._file.log_is_full:
+            self._file.grow_log()
         (self._version,) = self.db.execute("PRAGMA data_version").fetchone()
         self.now = self._clock()
 

@@ -31,7 +31,13 @@ from midflight.interfaces.cli.console import (
     print,
     print_json,
 )
-from midflight.interfaces.cli.target import JsonOption, StoreOption, check_store, store_of
+from midflight.interfaces.cli.target import (
+    JsonOption,
+    StoreOption,
+    check_store,
+    quick_loop,
+    store_of,
+)
 from midflight.interfaces.terminal.looks import indented
 from midflight.journal.record import Actor
 from midflight.stores import open_store, shown
@@ -94,7 +100,7 @@ def discord(
     settings = Settings(
         store=store_of(store), workdir=workdir, chats=chats, attach=attach, as_json=as_json
     )
-    anyio.run(serving, settings, agents, people, token)
+    anyio.run(serving, settings, agents, people, token, backend_options=quick_loop())
     return 0
 
 

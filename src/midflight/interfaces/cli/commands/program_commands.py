@@ -34,7 +34,7 @@ from midflight.interfaces.cli.commands.serve_command import (
 )
 from midflight.interfaces.cli.commands.token_command import open_privately
 from midflight.interfaces.cli.console import LogLines, greeting, print, print_json
-from midflight.interfaces.cli.target import JsonOption
+from midflight.interfaces.cli.target import JsonOption, quick_loop
 
 if TYPE_CHECKING:
     from midflight.demo.cast import Cast
@@ -141,7 +141,7 @@ def run_demo(options: DemoOptions) -> int:
         )
         with _listener(options.port) as listener:
             greet = partial(_greet, options, cast, chosen.store)
-            anyio.run(serving, chosen, cast.agents, listener, greet)
+            anyio.run(serving, chosen, cast.agents, listener, greet, backend_options=quick_loop())
     if not options.as_json:
         print("\nHeld where it is. The same command goes on; with --fresh it begins anew.")
     return 0

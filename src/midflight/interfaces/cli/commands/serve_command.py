@@ -48,7 +48,7 @@ from midflight.interfaces.cli.commands.token_command import (
     public_origin,
 )
 from midflight.interfaces.cli.console import greeting, log_to_stderr, person, print, print_json
-from midflight.interfaces.cli.target import JsonOption, StoreOption, store_of
+from midflight.interfaces.cli.target import JsonOption, StoreOption, quick_loop, store_of
 from midflight.journal.phases import Role
 from midflight.stores import shown
 from midflight.tasks import owned_tasks
@@ -147,7 +147,14 @@ def serve(
     keyring_at(keys, otherwise="Nothing was started.")
     log_to_stderr()
     with listening(host, port) as listener:
-        anyio.run(serving, options, found, listener, partial(_greet, options, as_json))
+        anyio.run(
+            serving,
+            options,
+            found,
+            listener,
+            partial(_greet, options, as_json),
+            backend_options=quick_loop(),
+        )
     return 0
 
 
@@ -255,7 +262,7 @@ def _server(app: FastAPI, *, proxies: tuple[str, ...] = ()) -> uvicorn.Server:
         @override
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             """Accept in our own order, see ``midflight.interfaces.http.access.connections``."""
-            await super().startup(sockets)
+            await super().startup([])  # its loop would accept connections, too
             made = partial(
                 protocol,
                 config=self.config,

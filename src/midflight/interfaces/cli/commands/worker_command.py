@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -35,7 +34,7 @@ from midflight.interfaces.cli.arguments import (
 )
 from midflight.interfaces.cli.commands.serve_command import listening
 from midflight.interfaces.cli.console import greeting, log_to_stderr, print, print_json
-from midflight.interfaces.cli.target import JsonOption, StoreOption, store_of
+from midflight.interfaces.cli.target import JsonOption, StoreOption, quick_loop, store_of
 from midflight.stores import open_store, shown
 
 app = typer.Typer()
@@ -122,11 +121,6 @@ def _checked(uri: str) -> str:
             f"like http://workers-v1:{PORT}. Nothing was started."
         )
     return uri
-
-
-def quick_loop() -> dict[str, bool]:
-    """Use uvloop if it is installed: a worker spends most of its time in its event loop."""
-    return {"use_uvloop": find_spec("uvloop") is not None}
 
 
 async def _sweeping(chosen: WorkerOptions, agents: list[Agent]) -> None:

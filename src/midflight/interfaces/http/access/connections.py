@@ -320,7 +320,8 @@ class Accepting:
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
-        """Accept connections from now on, in place of the listener's earlier reader."""
+        """Accept connections from now on."""
+        self._listener.setblocking(False)
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
