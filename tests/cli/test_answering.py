@@ -9,6 +9,7 @@ import pty
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ import httpx
 import pytest
 
 from cli.scene import CALL_S, MIDFLIGHT, Scene, Server
-from forks import Forked
+from forks import Forked, ran
 from midflight.interfaces.cli.console import UNREACHABLE, said
 from ports import free_port
 
@@ -42,8 +43,9 @@ def ended(
     stderr: int | TextIO = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[str]:
     """How a command ends that is read, or not, by whom a test wants it to be."""
-    return subprocess.run(
-        command,
+    start = ran if command[0] == sys.executable else subprocess.run
+    return start(
+        [*command],
         cwd=scene.folder,
         env=scene.env,
         stdin=stdin,
