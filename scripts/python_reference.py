@@ -104,11 +104,12 @@ def _tree() -> str:
     return "\n".join(f"{branch:{width}}{about}".rstrip() for branch, about in drawn)
 
 
-def _branches(kind: type, first: str = "", below: str = "") -> Iterator[tuple[str, str]]:
+def _branches(kind: type[Exception], first: str = "", below: str = "") -> Iterator[tuple[str, str]]:
     """An error and those that are a kind of it, as ``midflight.errors`` lists them."""
     about = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
     yield f"{first}{kind.__name__}", about.partition(". ")[0].rstrip(".")
-    kinds = [each for each in kind.__subclasses__() if each.__module__ == kind.__module__]
+    below_it: list[type[Exception]] = kind.__subclasses__()
+    kinds = [each for each in below_it if each.__module__ == kind.__module__]
     for each in kinds:
         to_it, past_it = ("└── ", "    ") if each is kinds[-1] else ("├── ", "│   ")
         yield from _branches(each, below + to_it, below + past_it)

@@ -32,7 +32,7 @@ class Program:
         self.lives: list[subprocess.Popen[bytes]] = []
 
     def starts(self, what: str, *, drain_s: float = 10.0) -> subprocess.Popen[bytes]:
-        life = Forked(
+        life: subprocess.Popen[bytes] = Forked(
             [sys.executable, str(PROGRAM), str(self.folder), what, str(drain_s)],
             env=environment(),
         )
