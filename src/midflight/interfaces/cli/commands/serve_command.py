@@ -123,12 +123,7 @@ def serve(
     if voice:
         importlib.import_module("midflight.interfaces.voice")
     found = all_at(agents)
-    if host not in LOOPBACK and not (allow_host or public_url):
-        raise InvalidRequest(
-            f"{host} can be reached from other machines, and the server speaks plain HTTP: put a "
-            "proxy that speaks TLS in front of it, and give the address that people open "
-            "(--public-url URL) or the name of its host (--allow-host NAME). Nothing was started."
-        )
+    _check_reach(host, named=bool(allow_host or public_url))
     check_origins(allow_origin)
     check_proxies(proxy)
     address = store_of(store)
@@ -147,14 +142,8 @@ def serve(
     keyring_at(keys, otherwise="Nothing was started.")
     log_to_stderr()
     with listening(host, port) as listener:
-        anyio.run(
-            serving,
-            options,
-            found,
-            listener,
-            partial(_greet, options, as_json),
-            backend_options=quick_loop(),
-        )
+        greet = partial(_greet, options, as_json)
+        anyio.run(serving, options, found, listener, greet, backend_options=quick_loop())
     return 0
 
 
@@ -179,6 +168,16 @@ def check_proxies(addresses: list[str]) -> None:
                 f"--proxy {address[:80]!r} is not an address: give the one from which the proxy "
                 "connects, such as 10.0.0.7 or 10.0.0.0/24. Nothing was started."
             ) from None
+
+
+def _check_reach(host: str, *, named: bool) -> None:
+    """Refuse to listen for other machines unless it is said under which name they come in."""
+    if host not in LOOPBACK and not named:
+        raise InvalidRequest(
+            f"{host} can be reached from other machines, and the server speaks plain HTTP: put a "
+            "proxy that speaks TLS in front of it, and give the address that people open "
+            "(--public-url URL) or the name of its host (--allow-host NAME). Nothing was started."
+        )
 
 
 def listening(host: str, port: int) -> socket.socket:
