@@ -98,9 +98,21 @@ def page() -> str:
 
 
 def _tree() -> str:
-    """All errors, from the docstring that keeps them."""
-    about = inspect.getdoc(importlib.import_module("midflight.errors")) or ""
-    return next(part for part in about.split("\n\n") if part.startswith("MidflightError"))
+    """All errors, each beside the first sentence about it."""
+    drawn = list(_branches(midflight.MidflightError))
+    width = max(len(branch) for branch, _ in drawn) + 2
+    return "\n".join(f"{branch:{width}}{about}".rstrip() for branch, about in drawn)
+
+
+def _branches(kind: type[Exception], first: str = "", below: str = "") -> Iterator[tuple[str, str]]:
+    """An error and those that are a kind of it, as ``midflight.errors`` lists them."""
+    about = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+    yield f"{first}{kind.__name__}", about.partition(". ")[0].rstrip(".")
+    below_it: list[type[Exception]] = kind.__subclasses__()
+    kinds = [each for each in below_it if each.__module__ == kind.__module__]
+    for each in kinds:
+        to_it, past_it = ("└── ", "    ") if each is kinds[-1] else ("├── ", "│   ")
+        yield from _branches(each, below + to_it, below + past_it)
 
 
 def _entry(name: str, value: Any, module: str) -> Iterator[str]:

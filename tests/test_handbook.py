@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import re
@@ -19,6 +20,7 @@ import pytest
 
 import midflight
 from handbook import ROOT, Block, blocks, commands, pages
+from midflight import errors
 from midflight.control import Control
 from midflight.interfaces.cli.main import main
 from midflight.interfaces.http.access.quotas import Meter, Metrics, Quotas
@@ -182,6 +184,22 @@ def test_the_reference_has_every_public_name_once() -> None:
     shown = [name for names in reference("python_reference").GROUPS.values() for name in names]
 
     assert sorted(shown) == sorted(midflight.__all__)
+
+
+def test_the_reference_draws_every_error_once_below_the_one_that_it_is_a_kind_of() -> None:
+    page = reference("python_reference").page()
+    tree = page[page.index("\nMidflightError  ") :].partition("```")[0].strip().splitlines()
+    above: list[str] = []
+    for line in tree:
+        branch = re.match(r"([│├└─ ]*)(\w+)  +\w", line)
+        assert branch, line
+        depth = len(branch[1]) // 4
+        del above[depth:]
+        kind = getattr(errors, branch[2])
+        assert [each.__name__ for each in kind.__bases__] == (above[-1:] or ["Exception"])
+        above.append(branch[2])
+    listed = [kind for kind in vars(errors).values() if inspect.isclass(kind)]
+    assert len(tree) == len(listed)
 
 
 def test_the_reference_shows_signatures_that_are_python() -> None:

@@ -105,6 +105,7 @@ def test_a_package_that_is_not_to_be_had_leaves_out_its_own_part_alone(
     there = [("test", "-f", str(tmp_path / name)) for name in ("sun", "moon", "never")]
     packages = zip(there, ("sun", "nowhere", "dust"), strict=True)
     monkeypatch.setattr(script, "PARTS", dict(zip(("sun", "moon", "star"), packages, strict=True)))
+    monkeypatch.setattr(script, "INSTEAD", {})
     monkeypatch.setattr(script, "NODE", ())
 
     left_out = script.provide_parts()
@@ -116,6 +117,17 @@ def test_a_package_that_is_not_to_be_had_leaves_out_its_own_part_alone(
     asked = (tmp_path / "asked.txt").read_text(encoding="utf-8").splitlines()
     assert [one for one in asked if one.startswith("update")] == ["update -qq"]
     assert asked[1] == "install -y -qq sun nowhere dust"
+
+
+def test_a_part_is_not_left_out_where_something_else_does_as_well(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(script, "PARTS", {"sun": (("false",), "sun"), "moon": (("false",), "moon")})
+    monkeypatch.setattr(script, "INSTEAD", {"sun": ("true",), "moon": ("false",)})
+    monkeypatch.setattr(script, "NODE", ())
+
+    assert script.provide_parts() == {"moon": "`false` does not work; install the package moon"}
 
 
 @pytest.mark.parametrize(("ci", "accepted"), [("true", False), ("", True)])

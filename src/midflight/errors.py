@@ -1,49 +1,4 @@
-"""Every error that Midflight raises, as a tree.
-
-MidflightError
-├── Refused                 a request was understood and not taken; nothing changed
-│   ├── IllegalSignal       the run's phase does not accept it
-│   ├── Outdated            the caller decided on an older state (``expect=``)
-│   ├── KeyReused           the same idempotency key came with another body
-│   ├── ScopeStopped        an operator's kill switch covers it
-│   ├── NotAllowed          this person may not ask for it
-│   └── InvalidRequest      the request itself cannot be right
-│       └── UnknownAgent    a server drives no agent of that name
-├── IllegalEvent            a driver tried what the table forbids: a bug, stopped in time
-├── InvalidTool             a tool is declared in a way that cannot be right
-├── StepFailed              a step has failed; raised again at replay
-├── NoResult                a run has failed, was cancelled or was killed: it returned nothing
-├── NeedsPerson             a run waits for a person's answer, and its caller does not want to
-├── SourceGone              the run that a fork takes over from is not in the store any more
-├── NotPlainData            a value cannot be stored
-├── NotReadable             an entry has a part of the wrong kind, and was not written
-├── ProcessFailed           work in a process of its own has come to nothing
-│   ├── ProcessNotStarted   the command could not be run; nothing happened
-│   ├── CallRefused         this call cannot be sent to another process; nothing happened
-│   └── CallFailed          the function failed there, or its process ended before it returned
-├── ModelError              a language model gave no whole answer
-│   ├── ModelBusy           not now: worth another try
-│   ├── ModelRefused        not like this: asking again gives the same
-│   ├── ModelBroken         the answer broke off; what came of it is kept
-│   ├── ModelUnavailable    there is no such model here; nothing was sent
-│   │   └── ModelNotInstalled   its package is missing
-│   └── UnpairedCall        a tool call without its one result; nothing was sent
-├── RemoteError             a server could not be asked
-│   ├── ServerAway          it cannot be reached
-│   ├── NotAdmitted         it does not let us in
-│   └── ServerFailed        it failed, or what answers there is not Midflight
-└── StoreError              the journal could not be read or written
-    ├── JournalConflict     the journal moved on: read again and decide anew
-    ├── JournalNotFound     no such run or thread
-    │   └── NoSuchRequest   no request of a person at that position
-    ├── CorruptEntry        a stored entry cannot be read
-    ├── PayloadTooLarge     a value is larger than a journal takes
-    ├── StoreVersion        the store was written by a newer Midflight
-    ├── StoreBusy           another process holds the store
-    ├── StoreReadOnly       the store may be read and not written
-    ├── StoreFull           no space left
-    ├── StoreReplaced       the store's file is not the one that was opened any more
-    └── StoreUnavailable    the store cannot be reached, or its answer was lost for good
+"""Every error that Midflight raises; the reference for Python draws them as a tree.
 
 A message says what happened, where, what to do now, and whether anything changed.
 """
@@ -54,7 +9,6 @@ from typing import Final, Self
 
 DOTS: Final = "•••"
 """Stands in a message where a secret stood."""
-
 
 ENDED: Final = {
     "done": "is done",
@@ -127,9 +81,8 @@ class NotAllowed(Refused):
 
     def __init__(self, by: str, role: str, signal: str, needs: str) -> None:
         self.by, self.role, self.signal, self.needs = by, role, signal, needs
-        article = "an" if role.startswith("o") else "a"
-        told = f"{by} is {article} {role} and {signal} needs {needs}. Nothing was changed."
-        super().__init__(told)
+        an = "an" if role.startswith("o") else "a"
+        super().__init__(f"{by} is {an} {role} and {signal} needs {needs}. Nothing was changed.")
 
 
 class InvalidRequest(Refused):

@@ -11,6 +11,7 @@ import pytest
 
 from assistant.conftest import Open
 from assistant.desk import Office, clerk, last, until
+from forks import Forked
 from midflight.agents import Agent
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
@@ -37,7 +38,7 @@ async def test_killed_in_the_middle_of_a_batch_it_goes_on_there_and_repeats_noth
     lives: list[subprocess.Popen[bytes]] = []
 
     def starts() -> None:
-        lives.append(subprocess.Popen([sys.executable, PROGRAM, tmp_path], env=environment()))
+        lives.append(Forked([sys.executable, PROGRAM, tmp_path], env=environment()))
 
     try:
         starts()

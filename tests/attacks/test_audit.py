@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from cli.scene import Scene
+from forks import Forked
 from midflight.agents import agent
 from midflight.audit import (
     COUNTED_MAX,
@@ -869,7 +870,7 @@ ASKED = {"pause.requested": "pause", "resume.requested": "resume", "cancel.reque
 @contextmanager
 def pressing(program: str, path: Path, name: str) -> Iterator[subprocess.Popen[str]]:
     """A process that presses until it is killed, in the middle of whatever it does."""
-    process = subprocess.Popen(
+    process = Forked(
         [sys.executable, program, str(path), name],
         stdout=subprocess.PIPE,
         text=True,

@@ -24,6 +24,7 @@ import pytest
 import uvicorn
 
 from cli.scene import MIDFLIGHT, Scene
+from forks import Forked
 from midflight.control import Control
 from midflight.interfaces.app import create_app
 from midflight.interfaces.cli.commands import serve_command
@@ -393,7 +394,7 @@ def test_a_server_believes_the_proxy_that_it_was_told_of_and_no_other(
 def _served(folder: Path, *options: str) -> Iterator[str]:
     port = free_port()
     command = [*MIDFLIGHT, "serve", "cli.clerk:clerk", "--port", str(port), *options]
-    with subprocess.Popen(
+    with Forked(
         command,
         cwd=folder,
         env=Scene(folder).env,

@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from forks import Forked, ran
 from ports import free_port
 from scenarios.stories import environment
 
@@ -39,20 +39,16 @@ class Scene:
 
     def call(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Give a command, and wait for its end."""
-        return stable().call([*arguments, *self.where], self.folder, {**self.env, **env})
+        return ran([*MIDFLIGHT, *arguments, *self.where], **self._options(env))
 
     def fresh(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """The same in a process that has to import everything, as a shell begins it."""
-        return subprocess.run(
-            [*MIDFLIGHT, *arguments, *self.where],
-            cwd=self.folder,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=CALL_S,
-        )
+        return subprocess.run([*MIDFLIGHT, *arguments, *self.where], **self._options(env))
+
+    def _options(self, env: dict[str, str]) -> dict[str, Any]:
+        piped = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+        env = {**self.env, **env}
+        return {"cwd": self.folder, "env": env, "check": False, "timeout": CALL_S, **piped}
 
     def until(self, run: str, *phases: str) -> Any:
         """How a run stands, once it is in one of these phases."""
@@ -92,35 +88,6 @@ class Scene:
         return Scene(self.folder, *where)
 
 
-class Stable:
-    """A process that has imported everything, and forks one for each command."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("stable.py"))],
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def call(
-        self, arguments: list[str], folder: Path, env: dict[str, str]
-    ) -> subprocess.CompletedProcess[str]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        asked = {"arguments": arguments, "folder": str(folder), "env": env}
-        self.process.stdin.write(json.dumps(asked) + "\n")
-        self.process.stdin.flush()
-        done = json.loads(self.process.stdout.readline())
-        return subprocess.CompletedProcess(arguments, done["status"], done["out"], done["err"])
-
-
-@cache
-def stable() -> Stable:
-    return Stable()  # ends when this process does: its input is closed
-
-
 class Server:
     """``midflight serve`` over the store of a folder."""
 
@@ -128,7 +95,7 @@ class Server:
         port = port or free_port()  # which it can have again after its death
         scene = Scene(folder)
         with (folder / "serve.log").open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = Forked(
                 [*MIDFLIGHT, "serve", *agents, "--port", str(port)],
                 cwd=folder,
                 env=scene.env,

@@ -8,12 +8,12 @@ import pty
 import re
 import select
 import struct
-import subprocess
 import termios
 import time
 from pathlib import Path
 
 from cli.scene import MIDFLIGHT
+from forks import Forked
 
 ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])")
 
@@ -24,7 +24,7 @@ class Terminal:
     def __init__(self, folder: Path, env: dict[str, str], *arguments: str) -> None:
         self._fd, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        self.process = subprocess.Popen(
+        self.process = Forked(
             [*MIDFLIGHT, *arguments],
             cwd=folder,
             env=env,
@@ -32,7 +32,6 @@ class Terminal:
             stdout=child,
             stderr=child,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(child)
         self._raw = b""

@@ -9,6 +9,7 @@ import pty
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import httpx
 import pytest
 
 from cli.scene import CALL_S, MIDFLIGHT, Scene, Server
+from forks import Forked, ran
 from midflight.interfaces.cli.console import UNREACHABLE, said
 from ports import free_port
 
@@ -41,8 +43,9 @@ def ended(
     stderr: int | TextIO = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[str]:
     """How a command ends that is read, or not, by whom a test wants it to be."""
-    return subprocess.run(
-        command,
+    start = ran if command[0] == sys.executable else subprocess.run
+    return start(
+        [*command],
         cwd=scene.folder,
         env=scene.env,
         stdin=stdin,
@@ -195,7 +198,7 @@ def test_what_is_asked_before_a_cancel_is_no_part_of_the_answer(scene: Scene) ->
 
 def left_after_a_line(scene: Scene, *words: str) -> tuple[int, str]:
     """The status and the errors of a command whose reader leaves when it has read one line."""
-    with subprocess.Popen(
+    with Forked(
         [*MIDFLIGHT, *words],
         cwd=scene.folder,
         env=scene.env,
@@ -299,7 +302,7 @@ def test_the_status_is_that_of_the_table(scene: Scene, words: list[str], status:
 def test_that_a_run_here_waits_for_a_person_is_said_among_the_errors(
     scene: Scene, traceback: str
 ) -> None:
-    with subprocess.Popen(
+    with Forked(
         [*MIDFLIGHT, "run", "cli.staff:payer", "tea", "--json"],
         cwd=scene.folder,
         env={**scene.env, "MIDFLIGHT_TRACEBACK": traceback},

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.scene import MIDFLIGHT, Scene
+from forks import Forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -23,7 +24,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 @pytest.fixture(scope="module")
 def dead(scene: Scene) -> str:
     """The id of a run that was in the middle of a step when its process was killed."""
-    driving = subprocess.Popen(
+    driving = Forked(
         [*MIDFLIGHT, "run", "cli.staff:mason", "wall", "--plain", *scene.where],
         cwd=scene.folder,
         env=scene.env,
@@ -73,7 +74,7 @@ def test_the_list_of_runs_says_it(scene: Scene, dead: str) -> None:
 
 
 def test_whoever_watches_is_told(scene: Scene, dead: str) -> None:
-    watching = subprocess.Popen(
+    watching = Forked(
         [*MIDFLIGHT, "watch", dead, "--plain", *scene.where],
         cwd=scene.folder,
         env=scene.env,
@@ -111,7 +112,7 @@ def test_an_undo_that_nobody_works_on_is_not_called_under_way(tmp_path: Path) ->
 
 
 def test_who_takes_a_run_up_does_not_say_that_nobody_drives_it(scene: Scene, dead: str) -> None:
-    driving = subprocess.Popen(
+    driving = Forked(
         [*MIDFLIGHT, "run", "cli.staff:mason", "--continue", dead, "--plain", *scene.where],
         cwd=scene.folder,
         env=scene.env,

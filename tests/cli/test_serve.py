@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from forks import Forked, ran
 from midflight.interfaces.cli.commands.serve_command import listening
 from ports import free_port
 from scenarios.stories import environment
@@ -31,7 +32,7 @@ class Served:
     def __init__(self, folder: Path, host: str) -> None:
         self.log = folder / "log.jsonl"
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = Forked(
                 [
                     *(sys.executable, "-m", "midflight", "serve", "cli.clerk:clerk"),
                     *("--host", host, "--port", "0"),
@@ -205,7 +206,7 @@ def test_behind_tls_it_answers_under_the_name_that_people_use_and_is_asked_on_lo
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    with subprocess.Popen(
+    with Forked(
         [*SERVE, "--port", str(port), "--public-url", PUBLIC],
         cwd=tmp_path,
         env=environment(),
@@ -258,9 +259,7 @@ def _unread(folder: Path, *command: str) -> subprocess.Popen[bytes]:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing) as out:
-        return subprocess.Popen(
-            command, cwd=folder, env=environment(), stdout=out, stderr=subprocess.DEVNULL
-        )
+        return Forked(command, cwd=folder, env=environment(), stdout=out, stderr=subprocess.DEVNULL)
 
 
 def _until_it_listens(port: int) -> None:
@@ -310,7 +309,7 @@ def test_a_token_made_while_it_serves_is_good_at_once_and_until_it_is_revoked(
     served = street.serve()
 
     def token(*more: str) -> str:
-        done = subprocess.run(
+        done = ran(
             [sys.executable, "-m", "midflight", "token", "robot", *more],
             cwd=street.folder,
             capture_output=True,
@@ -329,7 +328,7 @@ def test_a_token_made_while_it_serves_is_good_at_once_and_until_it_is_revoked(
 
 
 def midflight(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return ran(
         [sys.executable, "-m", "midflight", *arguments],
         cwd=folder,
         env=environment(),
@@ -406,7 +405,7 @@ def test_a_link_that_cannot_be_is_refused_and_no_key_is_made(
 def test_what_cannot_be_served_is_said_without_a_traceback(
     tmp_path: Path, arguments: list[str], status: int, said: str
 ) -> None:
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "midflight", "serve", *arguments],
         cwd=tmp_path,
         env=environment(),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.scene import CALL_S, MIDFLIGHT, Scene
+from forks import Forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -25,7 +26,7 @@ def test_who_drives_on_a_deleted_store_ends_and_says_why(tmp_path: Path, command
     if command == "serve":
         scene.said(*begin, "--detach")
         begin = ("serve", "cli.busy", "--port", "0")
-    driver = subprocess.Popen(
+    driver = Forked(
         [*MIDFLIGHT, *begin],
         cwd=tmp_path,
         env=scene.env,

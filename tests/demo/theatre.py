@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from forks import Forked
 from scenarios.stories import environment
 
 PATIENCE_S = 30.0
@@ -40,7 +41,7 @@ class Playing:
 
     def __init__(self, folder: Path, *more: str, **environment: str) -> None:
         self.folder = folder
-        self.process = subprocess.Popen(
+        self.process = Forked(
             command(folder, *more),
             env=plain_environment(**environment),
             stdout=subprocess.PIPE,

@@ -14,6 +14,7 @@ import anyio
 
 from engines import fleet_world
 from engines.fleet import PATHS, Fleet
+from forks import Forked
 from midflight.control import Control
 from midflight.control.remote import RemoteControl
 from midflight.interfaces.http.access.keyring import Keyring
@@ -30,7 +31,7 @@ def serving(
     keys = workers.folder / f"keys-{name}.json"
     token = Keyring(keys).issue(name, Role.OPERATOR)
     place = workers.restate
-    process = subprocess.Popen(
+    process = Forked(
         [
             *(sys.executable, "-m", "midflight", "serve", "engines.fleet_world", "--json"),
             *("--engine", "restate", "--ingress", place.ingress, "--service", place.service),

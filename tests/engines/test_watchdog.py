@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from cli.scene import MIDFLIGHT, Scene
+from forks import Forked
 from midflight import EffectRecord, Run, agent, tool
 from midflight.agents import Agent
 from midflight.control import Control
@@ -229,7 +230,7 @@ def test_a_cancel_is_acknowledged_while_a_tool_blocks_its_driver_and_takes_effec
     (tmp_path / "blockers.py").write_text(AGENT, encoding="utf-8")
     scene = Scene(tmp_path)
     env = {**scene.env, "PYTHONPATH": str(tmp_path)}
-    driver = subprocess.Popen(
+    driver = Forked(
         [*MIDFLIGHT, "run", "blockers:blocker", "--plain"],
         cwd=tmp_path,
         env=env,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from forks import Forked
 from page.glass import WAIT_MS, Glass
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -21,7 +22,7 @@ def demo(tmp_path: Path, browser: Browser) -> Iterator[Glass]:
     """The real command, and a browser on the link that it prints."""
     options = ["--no-open", "--port", "0", "--pace", "0.3", "--hold", "1"]
     command = [sys.executable, "-m", "midflight", "demo", "--folder", str(tmp_path), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with Forked(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         found = None
         while found is None:

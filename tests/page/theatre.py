@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import httpx
 
+from forks import Forked, ran
 from midflight.interfaces.http.access.keyring import Keyring, Session
 from ports import free_port
 
@@ -32,7 +33,7 @@ def soon(look: Callable[[], T], wanted: str = "it") -> T:
         found = look()
         if found:
             return found
-        time.sleep(0.02)
+        time.sleep(0.05)
     raise AssertionError(f"{wanted} did not come within {SOON_S:g} s")
 
 
@@ -100,7 +101,7 @@ class Theatre:
         command = ["serve", self.agents, "--port", str(self.port), *self.options]
         options = ["--store", str(self.folder / "journals.db"), "--workdir", str(self.folder / "w")]
         with (self.folder / "log.txt").open("a", encoding="utf-8") as log:
-            self._process = subprocess.Popen(
+            self._process = Forked(
                 [sys.executable, "-m", "midflight", *command, *options, *self._keys],
                 cwd=TESTS,
                 env={**os.environ, "MIDFLIGHT_CUES": str(self.folder / "cues")},
@@ -116,7 +117,7 @@ class Theatre:
 
     def token(self, name: str, role: str) -> str:
         """A token, made by the command that people use."""
-        done = subprocess.run(
+        done = ran(
             [sys.executable, "-m", "midflight", "token", name, "--role", role, *self._keys],
             capture_output=True,
             text=True,

@@ -31,6 +31,7 @@ from unittest.mock import patch
 import anyio
 from typing_extensions import override
 
+from forks import Forked
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
@@ -424,7 +425,7 @@ async def answered(control: Control, name: str, run: str) -> None:
 @asynccontextmanager
 async def neighbour(*held: str, frozen: bool) -> AsyncIterator[None]:
     """Another process holds this, and may be frozen while it does."""
-    process = subprocess.Popen(  # noqa: ASYNC220 - it starts at once
+    process = Forked(
         [sys.executable, str(TESTS / "scenarios" / "neighbour.py"), *held],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from forks import Forked
 from midflight.journal.phases import Cause, Outcome, Phase
 from midflight.journal.state import RunState
 from midflight.stores.sqlite import SqliteStore
@@ -31,7 +32,7 @@ class Program:
         self.lives: list[subprocess.Popen[bytes]] = []
 
     def starts(self, what: str, *, drain_s: float = 10.0) -> subprocess.Popen[bytes]:
-        life = subprocess.Popen(
+        life: subprocess.Popen[bytes] = Forked(
             [sys.executable, str(PROGRAM), str(self.folder), what, str(drain_s)],
             env=environment(),
         )

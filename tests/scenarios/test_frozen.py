@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
 import sys
 import time
 import weakref
@@ -20,6 +19,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
+from forks import Forked
 from midflight import Run, agent, tool
 from midflight.inputs import steady
 from midflight.journal.phases import Effect, Outcome
@@ -160,7 +160,7 @@ async def test_what_its_supervisor_has_ended_is_said_to_have_taken_too_long() ->
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the supervisor proves it on Linux")
 def test_a_process_tool_is_ended_in_time_although_its_driver_is_frozen(tmp_path: Path) -> None:
-    driver = subprocess.Popen(
+    driver = Forked(
         [sys.executable, keeper.__file__, str(tmp_path), "limit"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from typing_extensions import override
 
+from forks import Forked
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
@@ -400,7 +401,7 @@ async def test_what_it_tells_late_is_not_waited_for_by_a_function_on_its_way_the
 
 
 def keeper_in(folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    return Forked(
         [sys.executable, keeper.__file__, str(folder)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )

@@ -17,6 +17,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from forks import Forked
 from midflight.control import Control
 from midflight.journal.phases import Phase
 from midflight.journal.state import RunState
@@ -47,7 +48,7 @@ class Watch:
 @asynccontextmanager
 async def cut(how: str, provider: Provider, *where: str) -> AsyncIterator[tuple[str, int]]:
     """Kill or freeze a process as soon as its order was taken; gives its run and its pid."""
-    process = subprocess.Popen(  # noqa: ASYNC220 - it starts at once
+    process = Forked(
         [sys.executable, post_office.__file__, str(provider.port), *where],
         stdout=subprocess.PIPE,
         text=True,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from forks import Forked
 from stores.programs import command, environment, next_line
 
 
@@ -33,7 +34,8 @@ def holder(
     path: str | Path, *, cwd: Path | None = None, through: tuple[str, ...] = ()
 ) -> Iterator[Holder]:
     """Start one; it is killed at the end of the block. ``through`` is a command that starts it."""
-    process = subprocess.Popen(
+    start = subprocess.Popen if through else Forked
+    process: subprocess.Popen[str] = start(
         [*through, *command("holder.py", str(path))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

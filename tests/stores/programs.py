@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from forks import Forked
+
 TESTS = Path(__file__).resolve().parent.parent
 
 
@@ -23,7 +25,7 @@ def environment() -> dict[str, str]:
 
 def start(program: str, *arguments: str) -> subprocess.Popen[str]:
     """A test program; whoever starts it ends it."""
-    return subprocess.Popen(
+    return Forked(
         command(program, *arguments), stdout=subprocess.PIPE, text=True, env=environment()
     )
 

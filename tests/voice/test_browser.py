@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.timeout(120),
 ]
 TESTS = Path(__file__).resolve().parent.parent
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or ""
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
