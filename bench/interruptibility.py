@@ -193,20 +193,20 @@ busy machine does not change:
 |---|---|---|---|---|
 {lines}
 
-Both sync twice a step. Ours are one before it begins and one after it: what has begun must be known
-after a crash; those of many runs share a sync. LangGraph's are both after it, its writes and its
-checkpoint, and each waits for its own.
+Ours sync once a step: the commit has the outcome of the step before and the start of the next one,
+since what has begun must be known after a crash; those of many runs share a sync. LangGraph's sync
+twice, its writes and its checkpoint, and each waits for its own.
 
 Where our time goes: with 50 runs the processor is what runs out{loop}. With one run a step waits
-for its two commits, one after the other. That is the price of a journal that says what has begun,
-and of a stop that is heard within a step.
+for its commit. That is the price of a journal that says what has begun, and of a stop that is heard
+within a step.
 
 """
 
 RESUMES = """\
-A resume of ours folds the whole journal and replays what the function has done, so its time grows
-with the length of the run, where a checkpoint of LangGraph's is read in one piece and its resume
-hardly grows. Ours: {told}.
+A resume of ours begins with a stored fold of the journal and calls the function again, which asks
+for each of its steps: a few microseconds for each. A checkpoint of LangGraph's is read in one piece,
+and its resume hardly grows with the length of the run. Ours: {told}.
 
 """
 
