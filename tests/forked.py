@@ -40,6 +40,8 @@ def preload() -> None:
     commands = {f"midflight.interfaces.cli.commands.{one.module}" for one in COMMANDS.values()}
     for module in sorted({*PRELOADED, *commands}):
         import_module(module)
+    forgotten = set(os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = [place for place in sys.path if place not in forgotten]  # each has its own
     gc.collect()
     gc.freeze()  # what is imported stays: no child copies its pages to look at it
 
@@ -86,6 +88,8 @@ def become(asked: dict[str, Any]) -> None:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(asked["folder"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for one in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(one, signal.SIG_DFL)
     for one in asked["ignored"]:
         signal.signal(one, signal.SIG_IGN)
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))

@@ -35,6 +35,10 @@ class Forked(subprocess.Popen[AnyStr]):
         interpreter, *command = map(os.fspath, args)
         assert interpreter == sys.executable, "only a Python can be forked"
         assert rest[1] is None, "a fork runs no function of ours before its program"
+        assert rest[2], "a fork has no files of ours"
+        assert not rest[3], "a fork has no files of ours"
+        assert rest[16:20] == (None, None, None, -1), "a fork has our user, groups and umask"
+        assert set(rest[21:]) <= {-1}, "a fork has our process group, or a session of its own"
         module = command[0] == "-m"
         program, *arguments = command[1:] if module else command
         asked = {
@@ -95,11 +99,9 @@ def adopts(does: bool) -> None:
 def forker() -> socket.socket:
     """Start the process that has imported everything; it ends with this one."""
     ours, theirs = socket.socketpair()
-    known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-P", Path(__file__).with_name("forked.py"), str(theirs.fileno())],
-            env=known,
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
         )

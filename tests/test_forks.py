@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import midflight
 from forks import Forked, ran
 
 pytestmark = pytest.mark.slow
@@ -107,3 +108,31 @@ def test_it_can_be_killed_and_is_waited_for(tmp_path: Path) -> None:
 
         assert process.wait(20) == -signal.SIGKILL
     assert not Path(f"/proc/{process.pid}").exists()
+
+
+def test_it_imports_midflight_from_where_a_process_of_its_own_does(tmp_path: Path) -> None:
+    """Tests of a changed copy put the copy first."""
+    (tmp_path / "program.py").write_text(
+        "import subprocess, sys\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from forks import ran\n"
+        "print(ran([sys.executable, sys.argv[2]], capture_output=True, text=True).stdout)\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "asks.py").write_text(
+        "import midflight; print(midflight.__file__)", encoding="utf-8"
+    )
+    tests, program = Path(__file__).parent, str(tmp_path / "program.py")
+    linked = tmp_path / "copy" / "midflight"
+    linked.parent.mkdir()
+    linked.symlink_to(Path(midflight.__file__).parent)
+    done = subprocess.run(
+        [sys.executable, program, str(tests), str(tmp_path / "asks.py")],
+        env=os.environ | {"PYTHONPATH": str(linked.parent)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout.strip() == str(linked / "__init__.py")

@@ -30,7 +30,7 @@ from midflight.interfaces.app import create_app
 from midflight.interfaces.cli.commands import serve_command
 from midflight.interfaces.cli.console import Repeats
 from midflight.interfaces.http.access import connections
-from midflight.interfaces.http.access.connections import PIECE_MAX, Room, guarded
+from midflight.interfaces.http.access.connections import PIECE_MAX, READ_MAX, Room, guarded
 from midflight.interfaces.http.access.keyring import Keyring
 from midflight.interfaces.http.access.quotas import Quotas
 from midflight.interfaces.http.page import WEB
@@ -239,6 +239,36 @@ async def test_whole_requests_that_come_all_at_once_are_all_answered(
         for stream in streams:
             stream.close()
     assert answers == [b"HTTP/1.1 200"] * len(streams)
+
+
+@pytest.mark.parametrize(
+    "anyio_backend",
+    [("asyncio", {"use_uvloop": uvloop}) for uvloop in (False, True)],
+    ids=["asyncio", "uvloop"],
+)
+async def test_little_is_read_at_once_of_what_a_stranger_sends(anyio_backend: object) -> None:
+    read: list[int] = []
+
+    class Noting(guarded(Room())):  # type: ignore[misc]
+        """Notes how much comes at once."""
+
+        def data_received(self, data: bytes) -> None:
+            read.append(len(data))
+            super().data_received(data)
+
+    app = create_app(Control(MemoryStore()))
+    server = uvicorn.Server(uvicorn.Config(app, http=Noting, log_level="critical", lifespan="off"))
+    async with serving(app, server=server) as port:
+        stream = await anyio.connect_tcp("127.0.0.1", port)
+        async with stream:
+            await stream.send(
+                b"POST /v1/session HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
+            )
+            with suppress(anyio.BrokenResourceError), anyio.move_on_after(1):
+                await stream.send(b"x" * 4_000_000)
+
+    assert sum(read) > READ_MAX, "more came than is read at once"
+    assert max(read) <= 4 * READ_MAX
 
 
 @pytest.mark.anyio

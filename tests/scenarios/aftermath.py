@@ -79,16 +79,14 @@ class Aftermath:
 
     def _not_begun(self) -> list[str]:
         """Effects whose start is not on record."""
-        begun = {
-            record.event.idempotency_key
-            for records in self.found.values()
-            for record in records
-            if isinstance(record.event, e.AttemptStarted)
-        }
+        events = [record.event for records in self.found.values() for record in records]
+        keys = {one.idempotency_key for one in events if isinstance(one, e.AttemptStarted)}
+        undos = (one.idempotency_key for one in events if isinstance(one, e.UndoStarted))
+        begun = keys | {f"undo {key.removesuffix(':undo')}" for key in undos}
         return [
             f"{known.about} was done and is not on record as begun"
             for known in self.said
-            if known.kind == "effect" and known.about.removeprefix("undo ") not in begun
+            if known.kind == "effect" and known.about not in begun
         ]
 
     async def _blobs(self, store: SqliteStore) -> list[str]:

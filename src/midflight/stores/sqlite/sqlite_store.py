@@ -206,13 +206,13 @@ class SqliteStore:
         """See ``Store.kill``."""
         require_operator(who, "kill")
         asked = deed("kill", scope, id=self._ids(), who=who)
-        return await self._writer.do(kill, scope, who, reason, asked)
+        return await self._writer.do(kill, scope, who, reason, asked, patient=False)
 
     async def release(self, scope: str, who: Actor) -> bool:
         """See ``Store.release``."""
         require_operator(who, "release")
         asked = deed("release", scope, id=self._ids(), who=who)
-        return await self._writer.do(release, scope, asked)
+        return await self._writer.do(release, scope, asked, patient=False)
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""

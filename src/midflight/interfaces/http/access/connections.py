@@ -159,6 +159,9 @@ class GuardedProtocol(H11Protocol):
         super().connection_made(transport)
         if hasattr(transport, "max_size"):  # asyncio's own, which reads 256 kB otherwise
             transport.max_size = READ_MAX
+        else:  # uvloop's reads all that lies there
+            lies = transport.get_extra_info("socket")
+            lies.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_MAX)
         transport.set_write_buffer_limits(high=0)  # or we would not hear that all was taken
         if not self._has_request:
             self.pending.add(self)
