@@ -419,11 +419,11 @@ ROWS = {
     "one_run_vs_langgraph": ("steps a second of one run, against LangGraph's", "≥ 4"),
     "fifty_runs_vs_langgraph": ("steps a second of 50 runs at once, against LangGraph's", "≥ 17"),
     "one_run_vs_raw": (
-        "steps a second of one run, against plain commits in a growing log",
+        "steps a second of one run, against plain commits, growing log",
         "≥ 0.4",
     ),
     "one_run_vs_raw_in_place": ("the same, where the log of plain commits is written in place", ""),
-    "fifty_runs_vs_raw": ("steps a second of 50 runs, against plain commits in a growing log", ""),
+    "fifty_runs_vs_raw": ("steps a second of 50 runs, against plain commits, growing log", ""),
     "fifty_runs_vs_raw_in_place": ("the same, where their log is written in place", ""),
     "one_run_vs_dbos": ("steps a second of one run, against those of DBOS", ""),
     "fifty_runs_vs_dbos": ("steps a second of 50 runs at once, against those of DBOS", ""),
