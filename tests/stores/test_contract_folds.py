@@ -231,7 +231,8 @@ async def written(address: str, schema: str, rows: FoldRows) -> AsyncIterator[No
 async def test_appends_and_a_cancel_go_on_while_a_fold_is_written(
     server: PostgresStore, postgres_address: str, schema: str
 ) -> None:
-    driver, beside = await long_run(server), await running(server, "r-2", driver="d-2")
+    beside = [await running(server, f"r-{n}", driver=f"d-{n}") for n in range(2, 8)]
+    driver = await long_run(server)
     folding = Folding(server)
     rows = await folding.rows()
 
@@ -239,7 +240,7 @@ async def test_appends_and_a_cancel_go_on_while_a_fold_is_written(
         with anyio.fail_after(SOON_S):
             await driver.decides(e.StepSettled(epoch=1, step="alone", name="s"))
             async with anyio.create_task_group() as tasks:
-                for each in (driver, beside):
+                for each in (*beside, driver):  # those that come last go to the server together
                     tasks.start_soon(each.decides, e.StepSettled(epoch=1, step="s", name="s"))
             await pause(server)
             await ask(server, e.CancelRequested(who=ANN), within=("all",))

@@ -98,7 +98,8 @@ async def write_fold(connection: Connection, fold: FoldRows) -> bool:
             if not fold.since:
                 await connection.execute(SQL["delete_fold"], fold.journal)
             written = await connection.fetch(SQL["write_fold"], *place, *columns)
-    except Orphaned:  # a purge has just removed the journal
+    # layer fold-of-purged-journal-not-kept
+    except Orphaned:
         return False
     return len(written) == len(fold.rows)
 
