@@ -624,12 +624,12 @@ async def test_a_function_that_gives_up_a_call_while_an_outcome_is_being_written
     @agent(name=stage.name)
     async def clerk(run: Run) -> int:
         entered.append(run.id)
-        total = await run.step("Write", write, 1)
+        total = int(await run.step("Write", write, 1))
         store.answers = anyio.Event()
         with anyio.move_on_after(0.05):
             await run.plan("go on")
         store.answers.set()
-        return total + sum([await run.step("Write", write, number) for number in (2, 3)])
+        return total + sum([int(await run.step("Write", write, number)) for number in (2, 3)])
 
     async with LocalEngine.open(cast("Store", store), [clerk], workdir=tmp_path / "work") as engine:
         control = Control(store, engine)
