@@ -98,6 +98,7 @@ class FoldRows(Struct, frozen=True, gc=False):
 
     journal: str
     position: int
+    at: float  # the moment of the event there: another past has another one
     since: int
     rows: tuple[FoldRow, ...]
 
@@ -107,14 +108,14 @@ _head_decoder: Final = msgspec.msgpack.Decoder(_Head)
 _part_decoder: Final = msgspec.msgpack.Decoder(Part)
 
 
-def rows_of(fold: StoredFold, since: int, there: int) -> FoldRows:
+def rows_of(fold: StoredFold, since: int, there: int, at: float) -> FoldRows:
     """Make the rows of a fold. The first ``there`` of its parts are stored already."""
     bodies = [_encoder.encode(part) for part in fold.parts]
     sums = tuple(map(zlib.crc32, bodies))
     head = _encoder.encode(_Head(LAYOUT, fold.position, sums, fold.state, fold.history))
     parts = (FoldRow(n, sums[n - 1], bodies[n - 1]) for n in range(there + 1, len(bodies) + 1))
     rows = (FoldRow(0, zlib.crc32(head), head), *parts)
-    return FoldRows(fold.journal, fold.position, since, rows)
+    return FoldRows(fold.journal, fold.position, at, since, rows)
 
 
 def may_follow(fold: FoldRows, stored: int) -> bool:

@@ -289,7 +289,7 @@ class Folds:
         there = len(fold.parts) - 1 if stored else 0
         since = known.position if known is not None and stored else 0
         try:
-            self._stored = await self._keep(rows_of(fold, since, there))
+            self._stored = await self._keep(rows_of(fold, since, there, state.at))
         except StoreError as error:
             about = {"action": "fold_not_stored", "run": state.journal, "error": str(error)}
             log.info("A fold of run %s was not stored: %s", state.journal, error, extra=about)
