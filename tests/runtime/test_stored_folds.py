@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -10,24 +11,31 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from journal.histories import histories
-from journal.journals import Run
+from journal.journals import Run, running
+from midflight.journal import events as e
 from midflight.journal import stored_fold
 from midflight.journal.fold import advance
-from midflight.journal.record import Recorded
+from midflight.journal.older import Older
+from midflight.journal.phases import Outcome
+from midflight.journal.record import Blob, Recorded
 from midflight.journal.state import RunState
 from midflight.journal.stored_fold import (
     FoldRow,
     StoredFold,
+    attempts_in,
     may_follow,
     opened,
     restore,
     rows_of,
+    shape,
+    state_in,
 )
 from midflight.runtime.replay import stored_history
 from midflight.runtime.replay.cursor import Cursor
-from midflight.runtime.replay.step_records import Moment
+from midflight.runtime.replay.step_records import IN_JOURNAL, Moment, Record
 from midflight.runtime.replay.stored_history import folded, take_up
 
 BOOKKEEPING = {"packed_to", "unpacked", "touched", "changed", "older", "pack_at", "pack"}
@@ -47,28 +55,63 @@ class Reader:
             self.history.hear(record)
 
 
-def told(value: Any) -> Any:
+@pytest.fixture(autouse=True)
+def short_results_are_large() -> Iterator[None]:
+    """Have every result of ``valued`` left in the journal."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_history, "LEFT", 8)
+        yield
+
+
+def valued(records: Sequence[Recorded]) -> list[Recorded]:
+    """The events, each with a result of its own if it can have one."""
+
+    def with_result(record: Recorded) -> Recorded:
+        if not isinstance(record.event, e.StepSettled | e.AttemptSettled | e.LateOutcome):
+            return record
+        result = Raw(msgspec.json.encode(f"learnt at {record.position}"))
+        return msgspec.structs.replace(
+            record, event=msgspec.structs.replace(record.event, result=result)
+        )
+
+    return [with_result(record) for record in records]
+
+
+def told(value: Any, records: Sequence[Recorded]) -> Any:
     """A value as the journal has it: when this process heard of something is not in it."""
-    if isinstance(value, dict):
-        return {key: told(each) for key, each in value.items()}
-    return msgspec.structs.replace(value, heard=0.0) if isinstance(value, Moment) else value
+    match value:
+        case dict():
+            return {key: told(each, records) for key, each in value.items()}
+        case Moment():
+            return msgspec.structs.replace(value, heard=0.0)
+        case Record(blob=Blob(hash=place)) if place.startswith(IN_JOURNAL):
+            there: Any = records[int(place.removeprefix(IN_JOURNAL)) - 1].event
+            return msgspec.structs.replace(value, result=there.result, blob=None)
+        case _:
+            return value
 
 
-def known_by(reader: Reader) -> dict[str, Any]:
-    """All that a reader knows, when the function is called. What follows changes nothing of it."""
+def known_by(
+    reader: Reader, records: Sequence[Recorded], steps: Sequence[str] = ()
+) -> dict[str, Any]:
+    """All that a reader knows, when the function is called. What follows changes nothing of it.
+
+    It is asked for the attempts of these steps before it is asked for anything else.
+    """
     history = reader.history
+    attempts = {step: history.attempts_of(step) for step in steps}
     known = {f"state.{each.name}": getattr(reader.state, each.name) for each in fields(RunState)}
     circles = history.circles
     seen = (circles.made, circles.failed, circles.possible, circles._last, circles.nudged_at)
-    before = {each.name: told(getattr(history, each.name)) for each in fields(Cursor)}
+    before = {each.name: told(getattr(history, each.name), records) for each in fields(Cursor)}
     history.enter()
-    after = {each.name: told(getattr(history, each.name)) for each in fields(Cursor)}
+    after = {each.name: told(getattr(history, each.name), records) for each in fields(Cursor)}
     known |= {f"before.{name}": before[name] for name in before if name not in OF_THE_WAY}
     known |= {f"after.{name}": value for name, value in after.items() if name not in BOOKKEEPING}
     del known["before.circles"], known["after.circles"]
     entry = [vars_of(history.entry)]
     del known["before.entry"], known["after.entry"]
-    return known | {"circles": (seen, circles.history), "entry": entry}
+    return known | {"circles": (seen, circles.history), "entry": entry, "attempts": attempts}
 
 
 OF_THE_WAY = stored_history.OF_THE_WAY | BOOKKEEPING
@@ -85,50 +128,108 @@ def through_a_store(fold: StoredFold) -> StoredFold:
     return read
 
 
-def whole(run: Run) -> Reader:
-    reader = Reader(run.state.journal)
-    reader.read(run.records)
+def attempts_in_parts(fold: StoredFold) -> list[int]:
+    return [each.position for part in fold.parts for each in attempts_in(fold.journal, part)]
+
+
+def whole(journal: str, records: Sequence[Recorded]) -> Reader:
+    reader = Reader(journal)
+    reader.read(list(records))
     return reader
 
 
-@given(histories(), st.data())
+def taken_up(fold: StoredFold) -> Reader:
+    reader = Reader(fold.journal)
+    assert take_up(reader.state, reader.history, through_a_store(fold))
+    return reader
+
+
+STEPS = st.permutations(["book", "pay", "mail", "think", "look"])
+
+
+@given(histories(), STEPS, st.data())
 def test_a_fold_and_what_follows_it_tell_what_the_whole_journal_tells(
-    run: Run, data: st.DataObject
+    run: Run, steps: list[str], data: st.DataObject
 ) -> None:
-    places = st.integers(1, len(run.records))
+    records = valued(run.records)
+    places = st.integers(1, len(records))
     cuts = sorted(data.draw(st.sets(places, min_size=1, max_size=4)))
     driver, known, at = Reader(run.state.journal), None, 0
     for cut in cuts:
-        driver.read(run.records[at:cut])
+        driver.read(records[at:cut])
         known, at = folded(driver.state, driver.history, known), cut
     assert known is not None
-    taken_up = Reader(run.state.journal)
-    assert take_up(taken_up.state, taken_up.history, through_a_store(known))
-    for reader in (driver, taken_up):
-        reader.read(run.records[at:])
+    other = taken_up(known)
+    for reader in (driver, other):
+        reader.read(records[at:])
 
-    expected = known_by(whole(run))
-    assert known_by(taken_up) == expected
-    assert known_by(driver) == expected
+    expected = known_by(whole(run.state.journal, records), records, steps)
+    assert known_by(other, records, steps) == expected
+    assert known_by(driver, records, steps) == expected
 
 
-@given(histories(), st.data())
+@given(histories(), STEPS, st.data())
 def test_a_run_that_was_taken_up_is_folded_again_and_taken_up_again(
-    run: Run, data: st.DataObject
+    run: Run, steps: list[str], data: st.DataObject
 ) -> None:
-    first, second = sorted(data.draw(st.tuples(*[st.integers(1, len(run.records))] * 2)))
-    driver = Reader(run.state.journal)
-    driver.read(run.records[:first])
-    known = through_a_store(folded(driver.state, driver.history, None))
-    middle = Reader(run.state.journal)
-    take_up(middle.state, middle.history, known)
-    middle.read(run.records[first:second])
-    again = through_a_store(folded(middle.state, middle.history, known))
-    last = Reader(run.state.journal)
-    take_up(last.state, last.history, again)
-    last.read(run.records[second:])
+    records = valued(run.records)
+    places = st.integers(1, len(records))
+    cuts = data.draw(st.dictionaries(places, st.booleans(), min_size=1, max_size=6))
+    driver, known, at = Reader(run.state.journal), None, 0
+    for cut in sorted(cuts):
+        driver.read(records[at:cut])
+        known, at = through_a_store(folded(driver.state, driver.history, known)), cut
+        attempts = attempts_in_parts(known)
+        assert len(attempts) == len(set(attempts)), "each attempt is in one part"
+        if cuts[cut]:
+            driver = taken_up(known)
+    assert known is not None
+    driver.read(records[at:])
 
-    assert known_by(last) == known_by(whole(run))
+    expected = known_by(whole(run.state.journal, records), records, steps)
+    assert known_by(driver, records, steps) == expected
+
+
+def test_a_read_that_was_repeated_has_its_later_result() -> None:
+    run = running()
+    run.append(look("what was first"), look("what came later"))
+    reader = whole(run.state.journal, run.records)
+    (record,) = taken_up(folded(reader.state, reader.history, None)).history.records.values()
+
+    assert record.position == run.state.head - 1, "it keeps its place"
+    assert told(record, run.records).result == run.records[-1].event.result
+
+
+def look(found: str) -> e.StepSettled:
+    return e.StepSettled(epoch=1, step="look", name="look", result=Raw(msgspec.json.encode(found)))
+
+
+@pytest.mark.parametrize("at_work", [True, False], ids=["at the fold", "after the fold"])
+def test_the_attempts_before_a_fold_are_told_with_those_after_it(at_work: bool) -> None:
+    run = running()
+    first = run.did("pay", Outcome.UNKNOWN)
+    second = run.start("pay") if at_work else 0
+    driver = whole(run.state.journal, run.records)
+    other = taken_up(folded(driver.state, driver.history, None))
+    if not at_work:
+        second = run.start("pay")
+        other.read(run.records[-1:])
+
+    assert [each.position for each in other.history.attempts_of("pay")] == [first, second]
+    assert other.history.began_at("pay") == first
+
+
+def test_a_driver_that_took_a_run_up_packs_each_stretch_once() -> None:
+    run = running()
+    run.did("book")
+    reader = whole(run.state.journal, run.records)
+    driver = taken_up(known := folded(reader.state, reader.history, None))
+    for step in ("pay", "mail", "call"):
+        head = run.state.head
+        begun = run.did(step)
+        driver.read(run.records[head:])
+        known = folded(driver.state, driver.history, known)
+        assert [x.position for x in attempts_in(known.journal, known.parts[-1])] == [begun]
 
 
 @given(histories(), st.data())
@@ -143,6 +244,36 @@ def test_a_store_goes_on_from_the_state_alone(run: Run, data: st.DataObject) -> 
         advance(state, record)
 
     assert state == run.state
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda older: older.copy(),
+        lambda older: older | {},
+        lambda older: {} | older,
+        lambda older: older.__ior__({}),
+        lambda older: (older.setdefault(1, "another"), older)[1],
+        lambda older: (older.update({}), older)[1],
+        lambda older: {1: older.popitem()[1]},
+        lambda older: {**older},
+        lambda older: {1: older.pop(1)},
+    ],
+)
+def test_older_entries_are_there_for_whatever_a_dict_can_do(act: Callable[[Any], Any]) -> None:
+    older: Older[int, str] = Older({}, lambda later: {1: "old"} | later, lambda key: key == 1)
+    assert act(older) == {1: "old"}
+
+
+def test_an_older_entry_can_be_deleted_shown_and_compared() -> None:
+    def packed() -> Older[int, str]:
+        return Older({}, lambda later: {1: "old"} | later, lambda key: key == 1)
+
+    assert repr(packed()) == "{1: 'old'}"
+    assert not packed() != {1: "old"}  # noqa: SIM202 - it is this operator that is looked at
+    older = packed()
+    del older[1]
+    assert older == {}
 
 
 # ── a fold that does not fit ─────────────────────────────────────────────────────────────────
@@ -187,7 +318,7 @@ def test_a_fold_of_which_a_row_is_missing_or_of_another_fold_is_ignored(
 
 @given(histories(longest=20))
 def test_a_fold_of_other_code_is_ignored(run: Run) -> None:
-    reader = whole(run)
+    reader = whole(run.state.journal, run.records)
     fold = through_a_store(folded(reader.state, reader.history, None))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored_fold, "LAYOUT", "another")
@@ -199,6 +330,32 @@ def test_a_fold_of_other_code_is_ignored(run: Run) -> None:
     reader = Reader(run.state.journal)
     assert not take_up(reader.state, reader.history, later)
     assert (reader.state.head, reader.history.records) == (0, {})
+
+
+@pytest.mark.parametrize("name", ["state", "history"])
+@pytest.mark.parametrize("body", [b"no such thing", zlib.compress(b"{}"), zlib.compress(b"[")])
+def test_a_fold_that_cannot_be_read_is_ignored(name: str, body: bytes) -> None:
+    run = running()
+    reader = whole(run.state.journal, run.records)
+    fold = folded(reader.state, reader.history, None)
+    head = stored_history.LAYOUT if name == "history" else b""
+    damaged = msgspec.structs.replace(fold, **{name: head + body})
+    reader = Reader(run.state.journal)
+
+    assert not take_up(reader.state, reader.history, damaged)
+    assert reader.state == RunState(run.state.journal)
+    assert reader.history.records == {}
+    if name == "state":
+        assert not restore(reader.state, damaged)
+        assert state_in(damaged) is None
+
+
+def test_a_default_belongs_to_the_layout() -> None:
+    kinds = [
+        msgspec.defstruct("Kind", [("count", int, default)], omit_defaults=True)
+        for default in (1, 1, 2)
+    ]
+    assert shape(kinds[0]) == shape(kinds[1]) != shape(kinds[2])
 
 
 def test_a_fold_follows_only_the_one_that_it_adds_to() -> None:

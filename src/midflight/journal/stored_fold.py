@@ -29,7 +29,8 @@ from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Keys, Recorded
 from midflight.journal.state import Attempt, RunState
 
-VERSION: Final = 1  # to be raised when what a fold holds has another meaning than before
+UNREADABLE: Final = (msgspec.MsgspecError, zlib.error, ValueError)
+VERSION: Final = 2  # to be raised when what a fold holds has another meaning than before
 
 # ── what a fold consists of ──────────────────────────────────────────────────────────────────
 
@@ -182,7 +183,7 @@ def given_to(target: object, stored: Any) -> None:
 
 
 def shape(*kinds: Any) -> str:
-    """Return a digest of the fields of these types, and of all types in them."""
+    """Return a digest of the fields of these types, with their defaults, and all types in them."""
     known: dict[str, str] = {}
 
     def look_at(kind: Any) -> None:
@@ -193,13 +194,24 @@ def shape(*kinds: Any) -> str:
         has_fields = hasattr(kind, "__struct_fields__") or is_dataclass(kind)
         if has_fields and kind.__qualname__ not in known:
             hints = get_type_hints(kind)
-            known[kind.__qualname__] = str(hints)
+            known[kind.__qualname__] = f"{hints} {_defaults(kind)}"
             for hint in hints.values():
                 look_at(hint)
 
     for kind in kinds:
         look_at(kind)
     return blake2b(str(sorted(known.items())).encode(), digest_size=8).hexdigest()
+
+
+def _defaults(kind: Any) -> list[bytes]:
+    """Return the defaults of a type's fields: a field that has its default is not written."""
+    found = msgspec.structs.fields(kind) if hasattr(kind, "__struct_fields__") else fields(kind)
+    missing = (MISSING, msgspec.NODEFAULT)
+    values = [
+        each.default_factory() if each.default_factory not in missing else each.default
+        for each in found
+    ]
+    return [b"" if value in missing else msgspec.json.encode(value) for value in values]
 
 
 _Attempts = dict[int, Attempt]
@@ -309,16 +321,18 @@ def state_in(fold: StoredFold | None) -> RunState | None:
     if fold is None:
         return None
     state = RunState(fold.journal)
-    restore(state, fold)
-    return state
+    return state if restore(state, fold) else None
 
 
-def restore(state: RunState, fold: StoredFold) -> None:
-    """Make an empty state the one that was folded."""
-    stored = _state_decoder.decode(zlib.decompress(fold.state))
+def restore(state: RunState, fold: StoredFold) -> bool:
+    """Make a state the one that was folded; False, and nothing of it changes, if it cannot be."""
+    try:
+        stored = _state_decoder.decode(zlib.decompress(fold.state))
+        keys: Keys = {key: (at, bytes.fromhex(digest)) for key, (at, digest) in stored.keys}
+        at_work = {at: stored.open[at] for at in stored.of_world}
+    except (*UNREADABLE, KeyError):  # layer unreadable-fold-ignored
+        return False
     given_to(state, stored)
-    state.open = stored.open
-    keys: Keys = {key: (at, bytes.fromhex(digest)) for key, (at, digest) in stored.keys}
-    state.keys = keys
-    state.effects = {at: state.open[at] for at in stored.of_world}
+    state.open, state.keys, state.effects = stored.open, keys, at_work
     be_packed(state, fold.parts)
+    return True

@@ -117,9 +117,11 @@ class History:
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
-                at = before.position if before else position
                 result, blob, error = event.result, event.blob, event.error
-                record = Record(at, found.at, event.name, result, blob, error)
+                record = Record(position, found.at, event.name, result, blob, error)
+                if before:
+                    place = before.position
+                    record = msgspec.structs.replace(record, position=place, repeated_at=position)
                 self._keep(event.step, record)
                 self._doubts.pop(event.step, None)
                 self.touched |= event.earlier is not None
@@ -132,7 +134,7 @@ class History:
                 pass  # beside the function, which never learns of it
             case e.AttemptStarted():
                 self._begun[position] = Begun(position, found.at, event)
-                self._by_step.setdefault(event.step, []).append(position)
+                self._attempted(event.step, position)
             case e.AttemptSettled() | e.LateOutcome():
                 self._settled(found, event)
             case e.TextStreamed():
@@ -311,6 +313,13 @@ class History:
         else:
             # layer lost-worker-tells-late
             self.unclaimed.discard(step)  # told late: there is nothing any more to be asked for
+
+    def _attempted(self, step: str, position: int) -> None:
+        attempts = self._by_step.get(step)  # layer earlier-attempts-are-unpacked
+        if attempts is None:
+            self._by_step[step] = [position]
+        else:
+            attempts.append(position)
 
     def _keep(self, step: str, record: Record) -> None:
         before = self.records.get(step)

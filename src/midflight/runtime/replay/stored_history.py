@@ -22,6 +22,7 @@ from midflight.journal.older import Older, newer
 from midflight.journal.record import NULL, Blob, Earlier
 from midflight.journal.state import KEYED, RunState
 from midflight.journal.stored_fold import (
+    UNREADABLE,
     FoldRows,
     PackedAttempt,
     PackedAttempts,
@@ -134,9 +135,11 @@ def _packed_steps(state: RunState, history: Cursor) -> Part:
 
 
 def _without_large(record: Record) -> Record:
-    if len(bytes(record.result)) <= LEFT:
+    size = memoryview(record.result).nbytes
+    if size <= LEFT:
         return record
-    blob = Blob(f"{IN_JOURNAL}{record.position}", len(bytes(record.result)))
+    place = record.repeated_at or record.position  # layer a-repeated-read-is-where-it-was-repeated
+    blob = Blob(f"{IN_JOURNAL}{place}", size)
     return msgspec.structs.replace(record, result=NULL, blob=blob)
 
 
@@ -159,10 +162,7 @@ def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Non
     position = state.head
     begun = dict(history._begun)
     outcomes: dict[int, Record] = {}
-    by_step: dict[str, list[int]] = {}
-    for at, each in begun.items():
-        by_step.setdefault(each.event.step, []).append(at)
-    older = _Unpacking(state.journal, history, parts)
+    older = _Unpacking(state.journal, history, parts, begun)
 
     def is_old(at: Any) -> bool:
         return isinstance(at, int) and at <= position
@@ -170,8 +170,12 @@ def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Non
     def has_attempts(step: Any) -> bool:
         return step in history.records or step in history.older
 
+    by_step: dict[str, list[int]] = {}
+    for at, each in begun.items():
+        if not has_attempts(each.event.step):  # layer earlier-attempts-are-beside-those-at-work
+            by_step.setdefault(each.event.step, []).append(at)
     history.packed_to, history.unpacked = position, frozenset(state.open)
-    history._begun = Older(begun, lambda later: older.begun() | later, is_old)
+    history._begun = Older(begun, older.begun, is_old)
     history.outcomes = Older(outcomes, lambda later: older.outcomes() | later, is_old)
     history._by_step = Older(by_step, older.by_step, has_attempts)
 
@@ -179,10 +183,13 @@ def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Non
 class _Unpacking:
     """The attempts in the parts of a fold, unpacked when the first of them is asked for."""
 
-    def __init__(self, journal: str, history: Cursor, parts: tuple[Part, ...]) -> None:
+    def __init__(
+        self, journal: str, history: Cursor, parts: tuple[Part, ...], at_work: dict[int, Begun]
+    ) -> None:
         self._journal = journal
         self._parts = parts
         self._history = history
+        self._at_work = dict(at_work)
         self._found: list[PackedAttempt] | None = None
 
     def _attempts(self) -> list[PackedAttempt]:
@@ -193,8 +200,9 @@ class _Unpacking:
                     kept.complete()
         return self._found
 
-    def begun(self) -> dict[int, Begun]:
-        return {x.position: Begun(x.position, x.at, x.event) for x in self._attempts()}
+    def begun(self, later: dict[int, Begun]) -> dict[int, Begun]:
+        found = {x.position: Begun(x.position, x.at, x.event) for x in self._attempts()}
+        return dict(sorted((found | later).items()))
 
     def outcomes(self) -> dict[int, Record]:
         records: dict[str, Record] = {}
@@ -207,12 +215,16 @@ class _Unpacking:
         return dict(sorted(found.items()))
 
     def by_step(self, later: dict[str, list[int]]) -> dict[str, list[int]]:
-        steps: dict[str, list[int]] = {}
-        for each in self._attempts():
-            steps.setdefault(each.event.step, []).append(each.position)
+        steps: dict[str, set[int]] = {}
+        for at, event in (
+            *((each.position, each.event) for each in self._attempts()),
+            *((each.position, each.event) for each in self._at_work.values()),
+        ):
+            steps.setdefault(event.step, set()).add(at)
         for step, attempts in later.items():
-            steps.setdefault(step, []).extend(attempts)
-        return {step: sorted(attempts) for step, attempts in steps.items()}
+            steps.setdefault(step, set()).update(attempts)
+        found = sorted((sorted(attempts), step) for step, attempts in steps.items())
+        return {step: attempts for attempts, step in found}
 
 
 def _records_in(part: Part) -> dict[str, Record]:
@@ -223,11 +235,21 @@ def _records_in(part: Part) -> dict[str, Record]:
 
 
 def take_up(state: RunState, history: Cursor, fold: StoredFold) -> bool:
-    """Make state and history, both empty, what was folded; False if the fold is of other code."""
+    """Make state and history, both empty, what was folded; False if the fold is of other code.
+
+    Nothing of them changes before all that is needed now is unpacked.
+    """
     if not fold.history.startswith(LAYOUT):  # layer history-of-other-code-ignored
         return False
-    stored = _history_decoder.decode(zlib.decompress(fold.history[len(LAYOUT) :]))
-    restore(state, fold)
+    records: dict[str, Record] = {}
+    try:
+        stored = _history_decoder.decode(zlib.decompress(fold.history[len(LAYOUT) :]))
+        for part in fold.parts:
+            records.update(_records_in(part))
+    except UNREADABLE:
+        return False
+    if not restore(state, fold):
+        return False
     given_to(history, stored)
     for name in MOMENTS:  # what is read now was heard now
         moments, now = getattr(history, name), steady()
@@ -240,10 +262,7 @@ def take_up(state: RunState, history: Cursor, fold: StoredFold) -> bool:
     circles._last, circles.nudged_at, circles._seen = seen.last, seen.nudged_at, seen.seen
     entry = history.entry
     history.brief, history.profile, history.now = entry.brief, entry.profile, entry.at
-    history.records = {}
-    for part in fold.parts:
-        history.records.update(_records_in(part))
-    history.records |= history.changed
+    history.records = records | history.changed
     if history.scope:
         history.records = {
             step: record
