@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from journal.histories import histories
+from journal.histories import MAKERS, NUMBERS, Chance, histories, offer
 from journal.journals import Run, running
 from midflight.journal import events as e
 from midflight.journal import stored_fold
 from midflight.journal.fold import advance
 from midflight.journal.older import Older
 from midflight.journal.phases import Outcome
-from midflight.journal.record import Blob, Recorded
+from midflight.journal.record import Blob, Event, Recorded
 from midflight.journal.state import RunState
 from midflight.journal.stored_fold import (
     FoldRow,
@@ -168,13 +168,31 @@ def test_a_fold_and_what_follows_it_tell_what_the_whole_journal_tells(
     assert known_by(driver, records, steps) == expected
 
 
-@given(histories(), STEPS, st.data())
+WORK: Final[tuple[type[Event], ...]] = (
+    e.StepSettled,
+    e.AttemptStarted,
+    e.AttemptStarted,
+    e.AttemptSettled,
+)
+
+
+@st.composite
+def driven(draw: st.DrawFn) -> Run:
+    """A run that is at work all the time, and repeats its few steps."""
+    run = running()
+    for number in draw(st.lists(st.integers(0, NUMBERS - 1), min_size=20, max_size=60)):
+        chance = Chance(number)
+        offer(run, MAKERS[chance.among(WORK)](run.state, chance))
+    return run
+
+
+@given(driven(), STEPS, st.data())
 def test_a_run_that_was_taken_up_is_folded_again_and_taken_up_again(
     run: Run, steps: list[str], data: st.DataObject
 ) -> None:
     records = valued(run.records)
     places = st.integers(1, len(records))
-    cuts = data.draw(st.dictionaries(places, st.booleans(), min_size=1, max_size=6))
+    cuts = data.draw(st.dictionaries(places, st.booleans(), min_size=3, max_size=6))
     driver, known, at = Reader(run.state.journal), None, 0
     for cut in sorted(cuts):
         driver.read(records[at:cut])

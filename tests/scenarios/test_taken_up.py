@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from msgspec.structs import replace
+from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.journal.record import Recorded
@@ -30,20 +31,23 @@ class World:
         self.began, self.let_go = anyio.Event(), anyio.Event()
         self.put = self._put()
 
+    def result(self, number: int) -> Any:
+        return {"number": number}
+
     def _put(self) -> Tool:
-        async def put(number: int) -> dict[str, int]:
+        async def put(number: int) -> Any:
             if number == STEPS:
                 self.began.set()
                 await self.let_go.wait()
             self.done.append(number)
-            return {"number": number}
+            return self.result(number)
 
         return tool(effect="write", name=f"taken-up.{id(self)}")(put)
 
     def agent(self) -> Agent:
         async def clerk(run: Run) -> list[Any]:
             found = [await run.step("Put", self.put, n) for n in range(STEPS + 1)]
-            return [each["number"] for each in found]
+            return [each and each["number"] for each in found]
 
         return Agent("clerk", clerk)
 
@@ -113,3 +117,28 @@ async def test_a_run_is_taken_up_without_its_fold_when_that_is_damaged(
 
     await ends_well(world, run, driving)
     assert PAGE in reads, "the journal is read whole"
+
+
+class Letters(World):
+    """Only its first step has a result to be shown, which is large."""
+
+    @override
+    def result(self, number: int) -> Any:
+        return {"number": 0, "letter": "Dear guests. " * 2000} if number == 0 else None
+
+
+async def test_a_cancel_shows_a_large_result_that_is_not_in_the_fold(
+    store: Store, driving: Open, crashing: Open, reads: list[int]
+) -> None:
+    world = Letters()
+    run = await crashed(world, crashing)
+    assert await store.fold(run) is not None
+    world.began = anyio.Event()
+
+    async with driving(world.agent()) as control:
+        with anyio.fail_after(20):
+            await world.began.wait()
+        await control.cancel(run)
+        thread = (await control.ended(run)).thread
+        (kept,) = [x.text for x in await control.transcript(thread) if x.said == "partial"]
+    assert "Dear guests. Dear guests." in kept
