@@ -228,11 +228,6 @@ _steps_decoder: Final = msgspec.json.Decoder(dict[str, Raw])
 LAYOUT: Final = f"{VERSION}:{shape(_State, PackedAttempts)}"
 
 
-def pack(value: object) -> bytes:
-    """Encode, and make it small: much of it repeats itself."""
-    return zlib.compress(msgspec.json.encode(value), 1)
-
-
 _started: Final = RunState("r-")
 advance(
     _started,
@@ -293,11 +288,12 @@ def _effects_in(journal: str, part: Part) -> dict[int, Attempt]:
     return then.effects | {each.position: each for each in others}
 
 
-def packed_state(state: RunState) -> bytes:
-    """Pack everything but the effects that are in parts."""
+def encoded_state(state: RunState) -> bytes:
+    """Encode everything but the effects that are in parts."""
     pairs = [(key, (at, digest.hex())) for key, (at, digest) in state.keys.items()]
     at_work = [at for at in state.open if dict.__contains__(state.effects, at)]
-    return pack(taken_from(_State, state, open=state.open, of_world=at_work, keys=pairs))
+    stored = taken_from(_State, state, open=state.open, of_world=at_work, keys=pairs)
+    return msgspec.json.encode(stored)
 
 
 def be_packed(state: RunState, parts: tuple[Part, ...]) -> None:

@@ -20,7 +20,7 @@ from midflight.journal import transition_table
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Earlier, Event, Recorded
 from midflight.journal.requests import HANDED_OVER, WITHDRAWN
-from midflight.journal.state import KEYED, LOST, UNTRUSTED
+from midflight.journal.state import KEYED, LOST, SETTLE, UNTRUSTED
 from midflight.runtime.replay.step_records import (
     ABORTED,
     Answered,
@@ -113,7 +113,7 @@ class History:
             self.pack_at = math.inf
             self.pack()
         if type(event) in TOUCHING:
-            self.touched = True
+            self.touched |= not isinstance(event, e.TimerSet) or SETTLE in event.name
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
@@ -315,7 +315,7 @@ class History:
             self.unclaimed.discard(step)  # told late: there is nothing any more to be asked for
 
     def _attempted(self, step: str, position: int) -> None:
-        attempts = self._by_step.get(step)  # layer earlier-attempts-are-unpacked
+        attempts = self._by_step.get(step)  # layer earlier-attempts-unpacked
         if attempts is None:
             self._by_step[step] = [position]
         else:

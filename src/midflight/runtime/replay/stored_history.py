@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -29,11 +29,10 @@ from midflight.journal.stored_fold import (
     Part,
     StoredFold,
     attempts_in,
+    encoded_state,
     given_to,
     like,
-    pack,
     packed_attempt,
-    packed_state,
     restore,
     rows_of,
     shape,
@@ -79,18 +78,54 @@ LAYOUT: Final = f"1:{shape(_History, Record)}:".encode()
 # ── packing ──────────────────────────────────────────────────────────────────────────────────
 
 
+class Stretch(Struct, frozen=True):
+    """What is to be packed of some events. Nothing of it changes any more, so any thread may.
+
+    The last one of a fold has the ``state`` and the ``history`` of that moment, encoded.
+    """
+
+    position: int
+    records: dict[str, Record]
+    attempts: bytes
+    state: bytes = b""
+    history: bytes = b""
+
+    def part(self) -> Part:
+        """Pack it; a record at a time, for the sake of other threads."""
+        packer, done = zlib.compressobj(1), []
+        between = b"{"
+        for step, record in self.records.items():
+            done.append(packer.compress(between + msgspec.json.encode({step: record})[1:-1]))
+            between = b","
+        done.append(packer.compress(b"}" if self.records else b"{}"))
+        return Part(b"".join((*done, packer.flush())), zlib.compress(self.attempts, 1))
+
+    def fold(self, journal: str, parts: tuple[Part, ...]) -> StoredFold:
+        """Make the fold that ends with it, of these parts."""
+        state, history = zlib.compress(self.state, 1), LAYOUT + zlib.compress(self.history, 1)
+        return StoredFold(journal, self.position, state, history, parts)
+
+
 def folded(state: RunState, history: Cursor, known: StoredFold | None) -> StoredFold:
     """Return the fold of a run as it is, after the parts of ``known`` if they are still true."""
-    parts = () if known is None else known.parts
-    if history.touched:  # layer touched-parts-are-packed-anew
-        parts = ()
-    if not parts:
+    parts = () if known is None or history.touched else known.parts
+    found = list(stretches(state, history, anew=not parts))
+    return found[-1].fold(state.journal, (*parts, *(each.part() for each in found)))
+
+
+def stretches(state: RunState, history: Cursor, *, anew: bool) -> Iterator[Stretch]:
+    """Yield what is to be packed; with ``anew`` all of the run, and not only what is new.
+
+    Between two of them events may be heard. If one touches what was packed before, no more come,
+    and none was the last: the run has to be packed anew.
+    """
+    if anew:
         _forget_parts(state, history)
-    parts = (*parts, _packed_steps(state, history))
-    head = LAYOUT + _packed_history(state, history)
-    history.packed_to, history.unpacked = state.head, frozenset(state.open)
-    history.touched = False
-    return StoredFold(state.journal, state.head, packed_state(state), head, parts)
+    while not history.touched:  # layer touched-while-packed
+        if state.head - history.packed_to <= EVERY * 3 // 2:
+            yield _stretch(state, history, state.head)
+            return
+        yield _stretch(state, history, history.packed_to + EVERY)
 
 
 def _forget_parts(state: RunState, history: Cursor) -> None:
@@ -99,21 +134,40 @@ def _forget_parts(state: RunState, history: Cursor) -> None:
             each.complete()
     history.packed_to, history.unpacked = 0, frozenset()
     history.changed.clear()
+    history.touched = False
 
 
-def _packed_steps(state: RunState, history: Cursor) -> Part:
-    since, also = history.packed_to, history.unpacked
+def _stretch(state: RunState, history: Cursor, upto: int) -> Stretch:
+    """Take what is settled of the events up to a position, and was not taken before."""
+    records = _records_of(history, history.packed_to, upto)
+    attempts = msgspec.json.encode(_attempts_of(state, history, records, upto))
+    history.packed_to = upto
+    history.unpacked = frozenset(at for at in state.open if at <= upto)
+    if upto < state.head:
+        return Stretch(upto, records, attempts)
+    packed = _history_of(state, history)
+    return Stretch(upto, records, attempts, encoded_state(state), packed)
+
+
+def _records_of(history: Cursor, since: int, upto: int) -> dict[str, Record]:
     records: dict[str, Record] = {}
     for step in reversed(history.records):
         record = history.records[step]
         if record.position <= since:
             break
-        records[step] = _without_large(record)
-    records = dict(reversed(records.items()))
+        if record.position <= upto:
+            records[step] = _without_large(record)
+    return dict(reversed(records.items()))
+
+
+def _attempts_of(
+    state: RunState, history: Cursor, records: dict[str, Record], upto: int
+) -> PackedAttempts:
+    since, also = history.packed_to, history.unpacked
     places = {step: place for place, step in enumerate(records, 1)}
     attempts = []
     for at, begun in newer(history._begun, since, also):
-        if at in state.open:
+        if at > upto or at in state.open:
             continue
         outcome = history.outcomes.get(at)
         of_step = history.records.get(begun.event.step)
@@ -129,21 +183,20 @@ def _packed_steps(state: RunState, history: Cursor) -> Part:
             history.older[begun.event.step] = None
     attempted = {each.position for each in attempts}
     found = newer(state.effects, since, also)
-    there = ((at, each) for at, each in found if at not in state.open)
-    others = [each for at, each in there if at not in attempted]
-    return Part(pack(records), pack(PackedAttempts(attempts, others)))
+    there = ((at, each) for at, each in found if at <= upto and at not in state.open)
+    return PackedAttempts(attempts, [each for at, each in there if at not in attempted])
 
 
 def _without_large(record: Record) -> Record:
     size = memoryview(record.result).nbytes
     if size <= LEFT:
         return record
-    place = record.repeated_at or record.position  # layer a-repeated-read-is-where-it-was-repeated
+    place = record.repeated_at or record.position  # layer repeated-read-later
     blob = Blob(f"{IN_JOURNAL}{place}", size)
     return msgspec.structs.replace(record, result=NULL, blob=blob)
 
 
-def _packed_history(state: RunState, history: Cursor) -> bytes:
+def _history_of(state: RunState, history: Cursor) -> bytes:
     seen, circles = history.circles.history, history.circles
     shown = _Circles(
         circles.made, circles.failed, circles.possible, circles._last, circles.nudged_at, seen
@@ -152,9 +205,9 @@ def _packed_history(state: RunState, history: Cursor) -> bytes:
     at_work = [history._begun[at] for at in state.open if dict.__contains__(history._begun, at)]
     taken_over = list(history.taken_over.items())
     stored = taken_from(_History, history, circles=shown, taken_over=taken_over, begun=at_work)
-    packed = pack(stored)
+    encoded = msgspec.json.encode(stored)
     history.entry.told = told
-    return packed
+    return encoded
 
 
 def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> None:
@@ -172,7 +225,7 @@ def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Non
 
     by_step: dict[str, list[int]] = {}
     for at, each in begun.items():
-        if not has_attempts(each.event.step):  # layer earlier-attempts-are-beside-those-at-work
+        if not has_attempts(each.event.step):  # layer earlier-attempts-beside-work
             by_step.setdefault(each.event.step, []).append(at)
     history.packed_to, history.unpacked = position, frozenset(state.open)
     history._begun = Older(begun, older.begun, is_old)
