@@ -5,8 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any, Final
 
+import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 from hypothesis import given
@@ -24,6 +27,8 @@ from midflight.journal.record import Blob, Event, Recorded
 from midflight.journal.state import RunState
 from midflight.journal.stored_fold import (
     FoldRow,
+    FoldRows,
+    Part,
     StoredFold,
     attempts_in,
     may_follow,
@@ -36,7 +41,7 @@ from midflight.journal.stored_fold import (
 from midflight.runtime.replay import stored_history
 from midflight.runtime.replay.cursor import Cursor
 from midflight.runtime.replay.step_records import IN_JOURNAL, Moment, Record
-from midflight.runtime.replay.stored_history import folded, take_up
+from midflight.runtime.replay.stored_history import Folds, folded, stretches, take_up
 
 BOOKKEEPING = {"packed_to", "unpacked", "touched", "changed", "older", "pack_at", "pack"}
 """Fields that tell of the fold, and not of the journal."""
@@ -208,6 +213,122 @@ def test_a_run_that_was_taken_up_is_folded_again_and_taken_up_again(
     assert known_by(driver, records, steps) == expected
 
 
+@given(histories(), STEPS, st.data())
+def test_a_run_that_goes_on_while_it_is_packed_in_stretches_is_told_as_its_journal_tells_it(
+    run: Run, steps: list[str], data: st.DataObject
+) -> None:
+    records = valued(run.records)
+    at = data.draw(st.integers(1, len(records)))
+    driver = whole(run.state.journal, records[:at])
+    parts: list[Part] = []
+    fold: StoredFold | None = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_history, "EVERY", 3)
+        for stretch in stretches(driver.state, driver.history, anew=True):
+            begun, at = at, data.draw(st.integers(at, min(at + 4, len(records))))
+            driver.read(records[begun:at])
+            parts.append(stretch.part())
+            if stretch.state:
+                fold = stretch.fold(run.state.journal, tuple(parts))
+    if fold is None:
+        assert driver.history.touched, "what was packed was not true any more"
+        fold = folded(driver.state, driver.history, None)
+    readers = (taken_up(fold), driver)
+    readers[0].read(records[fold.position :])
+    driver.read(records[at:])
+
+    expected = known_by(whole(run.state.journal, records), records, steps)
+    for reader in readers:
+        assert known_by(reader, records, steps) == expected
+
+
+def long_run(steps: int) -> Run:
+    run = running()
+    for number in range(steps):
+        run.did(f"step {number}")
+    return run
+
+
+@pytest.mark.anyio
+async def test_a_long_run_is_packed_in_stretches_between_which_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stored_history, "EVERY", 20)
+    run = long_run(100)
+    driver = whole(run.state.journal, run.records)
+    rows: list[FoldRow] = []
+
+    async def keep(fold: FoldRows) -> bool:
+        rows.extend(fold.rows)
+        return True
+
+    folds = Folds(keep)
+    taken: list[int] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(folds.store, driver.state, driver.history)
+        while not rows:
+            await anyio.lowlevel.checkpoint()
+            taken.append(driver.history.packed_to)
+    fold = opened(run.state.journal, rows)
+
+    assert fold is not None
+    sizes = [len(attempts_in(fold.journal, part)) for part in fold.parts]
+    assert sum(sizes) == 100
+    assert max(sizes) <= 20 * 3 // 2 // 2 + 1, "no stretch has more than so many events"
+    ends = sorted(set(taken))
+    assert max(b - a for a, b in pairwise(ends)) <= 20 * 3 // 2, "others saw each of them end"
+
+
+@pytest.mark.anyio
+async def test_a_driver_adds_to_its_fold_without_the_parts_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stored_history, "EVERY", 20)
+    run = long_run(30)
+    driver = whole(run.state.journal, run.records)
+    written: list[FoldRows] = []
+    stored: dict[int, FoldRow] = {}
+
+    async def keep(fold: FoldRows) -> bool:
+        written.append(fold)
+        stored.update({row.number: row for row in fold.rows})
+        return True
+
+    folds = Folds(keep)
+    await folds.store(driver.state, driver.history)
+    first = set(stored)
+    for number in range(5):
+        head = run.state.head
+        run.did(f"more {number}")
+        driver.read(run.records[head:])
+    await folds.store(driver.state, driver.history)
+
+    assert [row.number for row in written[1].rows] == [0, max(first) + 1]
+    assert may_follow(written[1], written[0].position)
+    fold = opened(run.state.journal, [stored[number] for number in sorted(stored)])
+    assert fold is not None
+    expected = known_by(whole(run.state.journal, run.records), run.records)
+    assert known_by(taken_up(fold), run.records) == expected
+
+
+@pytest.mark.anyio
+async def test_a_fold_that_was_not_stored_is_packed_anew() -> None:
+    run = long_run(5)
+    driver = whole(run.state.journal, run.records)
+    written: list[FoldRows] = []
+
+    async def lose(fold: FoldRows) -> bool:
+        written.append(fold)
+        return False
+
+    folds = Folds(lose)
+    await folds.store(driver.state, driver.history)
+    await folds.store(driver.state, driver.history)
+
+    assert [fold.since for fold in written] == [0, 0]
+    assert written[0].rows == written[1].rows
+
+
 def test_a_read_that_was_repeated_has_its_later_result() -> None:
     run = running()
     run.append(look("what was first"), look("what came later"))
@@ -377,12 +498,12 @@ def test_a_default_belongs_to_the_layout() -> None:
 
 
 def test_a_fold_follows_only_the_one_that_it_adds_to() -> None:
-    run = stored_fold.FoldRows("r-1", 20, 10, ())
+    run = FoldRows("r-1", 20, 10, ())
     assert may_follow(run, 10)
     assert not may_follow(run, 0)
     assert not may_follow(run, 15)
 
-    anew = stored_fold.FoldRows("r-1", 20, 0, ())
+    anew = FoldRows("r-1", 20, 0, ())
     assert may_follow(anew, 0)
     assert may_follow(anew, 15)
     assert not may_follow(anew, 20)

@@ -110,10 +110,22 @@ _part_decoder: Final = msgspec.msgpack.Decoder(Part)
 
 def rows_of(fold: StoredFold, since: int, there: int) -> FoldRows:
     """Make the rows of a fold. The first ``there`` of its parts are stored already."""
+    earlier = checksums(fold.parts[:there])
+    return rows_after(earlier, replace(fold, parts=fold.parts[there:]), since)
+
+
+def checksums(parts: Iterable[Part]) -> tuple[int, ...]:
+    """Return the checksums that the rows of these parts have."""
+    return tuple(zlib.crc32(_encoder.encode(part)) for part in parts)
+
+
+def rows_after(earlier: tuple[int, ...], fold: StoredFold, since: int) -> FoldRows:
+    """Make the rows of a fold whose earlier parts, which have these checksums, are stored."""
     bodies = [_encoder.encode(part) for part in fold.parts]
-    sums = tuple(map(zlib.crc32, bodies))
+    sums = (*earlier, *map(zlib.crc32, bodies))
     head = _encoder.encode(_Head(LAYOUT, fold.position, sums, fold.state, fold.history))
-    parts = (FoldRow(n, sums[n - 1], bodies[n - 1]) for n in range(there + 1, len(bodies) + 1))
+    first = len(earlier) + 1
+    parts = (FoldRow(n, sums[n - 1], body) for n, body in enumerate(bodies, first))
     rows = (FoldRow(0, zlib.crc32(head), head), *parts)
     return FoldRows(fold.journal, fold.position, since, rows)
 

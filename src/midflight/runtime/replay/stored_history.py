@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
+import anyio.to_thread
 import msgspec
 from msgspec import Raw, Struct
 
@@ -29,12 +31,13 @@ from midflight.journal.stored_fold import (
     Part,
     StoredFold,
     attempts_in,
+    checksums,
     encoded_state,
     given_to,
     like,
     packed_attempt,
     restore,
-    rows_of,
+    rows_after,
     shape,
     taken_from,
 )
@@ -43,6 +46,7 @@ from midflight.runtime.replay.step_records import IN_JOURNAL, Begun, Record
 
 log: Final = logging.getLogger(__name__)
 EVERY: Final = 2000  # events between two folds of a run
+CHUNK: Final = 256 * 1024  # bytes that are packed at once
 GROWTH: Final = 4  # a fold that has to be packed anew waits until the journal is longer by a fourth
 LEFT: Final = 16_384  # bytes of a result that is not packed too: it is read from the journal
 
@@ -72,6 +76,7 @@ _History: Final = like(Cursor, PACKED | OF_THE_WAY, _MORE)
 _history_decoder: Final = msgspec.json.Decoder(_History)
 _records_decoder: Final = msgspec.json.Decoder(dict[str, Record])
 _record_decoder: Final = msgspec.json.Decoder(Record)
+_in_thread: Final = partial(anyio.to_thread.run_sync, abandon_on_cancel=True)
 LAYOUT: Final = f"1:{shape(_History, Record)}:".encode()
 
 
@@ -91,13 +96,15 @@ class Stretch(Struct, frozen=True):
     history: bytes = b""
 
     def part(self) -> Part:
-        """Pack it; a record at a time, for the sake of other threads."""
-        packer, done = zlib.compressobj(1), []
-        between = b"{"
+        """Pack it, some records at a time: other threads need their turns, too."""
+        packer, some = zlib.compressobj(1), bytearray()
+        done: list[bytes] = []
         for step, record in self.records.items():
-            done.append(packer.compress(between + msgspec.json.encode({step: record})[1:-1]))
-            between = b","
-        done.append(packer.compress(b"}" if self.records else b"{}"))
+            some += (b"," if some or done else b"{") + msgspec.json.encode({step: record})[1:-1]
+            if len(some) > CHUNK:
+                done.append(packer.compress(some))
+                some.clear()
+        done.append(packer.compress(some + (b"}" if self.records else b"{}")))
         return Part(b"".join((*done, packer.flush())), zlib.compress(self.attempts, 1))
 
     def fold(self, journal: str, parts: tuple[Part, ...]) -> StoredFold:
@@ -145,8 +152,7 @@ def _stretch(state: RunState, history: Cursor, upto: int) -> Stretch:
     history.unpacked = frozenset(at for at in state.open if at <= upto)
     if upto < state.head:
         return Stretch(upto, records, attempts)
-    packed = _history_of(state, history)
-    return Stretch(upto, records, attempts, encoded_state(state), packed)
+    return Stretch(upto, records, attempts, encoded_state(state), _history_of(state, history))
 
 
 def _records_of(history: Cursor, since: int, upto: int) -> dict[str, Record]:
@@ -214,7 +220,6 @@ def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Non
     """Have all attempts in these parts but those that are under way."""
     position = state.head
     begun = dict(history._begun)
-    outcomes: dict[int, Record] = {}
     older = _Unpacking(state.journal, history, parts, begun)
 
     def is_old(at: Any) -> bool:
@@ -229,7 +234,7 @@ def _be_packed(state: RunState, history: Cursor, parts: tuple[Part, ...]) -> Non
             by_step.setdefault(each.event.step, []).append(at)
     history.packed_to, history.unpacked = position, frozenset(state.open)
     history._begun = Older(begun, older.begun, is_old)
-    history.outcomes = Older(outcomes, lambda later: older.outcomes() | later, is_old)
+    history.outcomes = Older({}, lambda later: older.outcomes() | later, is_old)
     history._by_step = Older(by_step, older.by_step, has_attempts)
 
 
@@ -269,11 +274,8 @@ class _Unpacking:
 
     def by_step(self, later: dict[str, list[int]]) -> dict[str, list[int]]:
         steps: dict[str, set[int]] = {}
-        for at, event in (
-            *((each.position, each.event) for each in self._attempts()),
-            *((each.position, each.event) for each in self._at_work.values()),
-        ):
-            steps.setdefault(event.step, set()).add(at)
+        for at, each in self.begun(self._at_work).items():
+            steps.setdefault(each.event.step, set()).add(at)
         for step, attempts in later.items():
             steps.setdefault(step, set()).update(attempts)
         found = sorted((sorted(attempts), step) for step, attempts in steps.items())
@@ -327,21 +329,27 @@ def take_up(state: RunState, history: Cursor, fold: StoredFold) -> bool:
     return True
 
 
+class _Known(Struct, frozen=True):
+    """The fold that is stored: where it ends, and the checksums of its parts."""
+
+    position: int
+    parts: tuple[int, ...]
+
+
 class Folds:
     """The stored folds of a run that is driven here: the one it began with, and those it makes."""
 
-    __slots__ = ("_keep", "_known", "_stored")
+    __slots__ = ("_keep", "_known")
 
     def __init__(self, keep: Callable[[FoldRows], Awaitable[bool]]) -> None:
         self._keep = keep
-        self._known: StoredFold | None = None  # the last one that was read or packed
-        self._stored = False  # it is in the store
+        self._known: _Known | None = None  # if there is none, the next one is packed anew
 
     def take_up(self, state: RunState, history: Cursor, found: StoredFold | None) -> bool:
         """Begin with what is stored; return whether there is such a fold, of this code."""
         if found is None or not take_up(state, history, found):
             return False
-        self._known, self._stored = found, True
+        self._known = _Known(found.position, checksums(found.parts))
         return True
 
     def look_after(self, state: RunState, history: Cursor, begin: Callable[[], object]) -> None:
@@ -351,18 +359,41 @@ class Folds:
             history.pack_at = (self._known.position if self._known is not None else 0) + EVERY
 
     async def store(self, state: RunState, history: Cursor) -> None:
-        """Store what the run is now. Where that is not possible, the next one will do."""
+        """Store what the run is now. Where that is not possible, the next one will do.
+
+        What is taken from state and history at once is bounded, and packed in another thread.
+        """
         if not state.alive or state.opaque:
             return
-        known, stored = self._known, self._stored and not history.touched
-        anew = known is not None and history.touched
-        self._known = fold = folded(state, history, known)
-        self._stored = False
-        there = len(fold.parts) - 1 if stored else 0
-        since = known.position if known is not None and stored else 0
+        known, self._known = None if history.touched else self._known, None
+        parts: tuple[Part, ...] = ()
+        position = state.head
+        for stretch in stretches(state, history, anew=known is None):
+            if stretch.state:
+                position = stretch.position
+                rows = await _in_thread(partial(_last_rows, state.journal, known, parts, stretch))
+                if await self._is_kept(rows):
+                    earlier = () if known is None else known.parts
+                    added = (row.checksum for row in rows.rows[1:])
+                    self._known = _Known(position, (*earlier, *added))
+            else:
+                parts = (*parts, await _in_thread(stretch.part))
+        history.pack_at = position + max(EVERY, position // GROWTH if known is None else 0)
+
+    async def _is_kept(self, rows: FoldRows) -> bool:
         try:
-            self._stored = await self._keep(rows_of(fold, since, there))
+            return await self._keep(rows)
         except StoreError as error:
-            about = {"action": "fold_not_stored", "run": state.journal, "error": str(error)}
-            log.info("A fold of run %s was not stored: %s", state.journal, error, extra=about)
-        history.pack_at = fold.position + max(EVERY, fold.position // GROWTH if anew else 0)
+            about = {"action": "fold_not_stored", "run": rows.journal, "error": str(error)}
+            log.info("A fold of run %s was not stored: %s", rows.journal, error, extra=about)
+            return False
+
+
+def _last_rows(
+    journal: str, known: _Known | None, parts: tuple[Part, ...], last: Stretch
+) -> FoldRows:
+    """Make the rows of what follows a known fold: these parts, and a last one."""
+    fold = last.fold(journal, (*parts, last.part()))
+    return (
+        rows_after((), fold, 0) if known is None else rows_after(known.parts, fold, known.position)
+    )
