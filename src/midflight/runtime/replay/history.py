@@ -18,7 +18,7 @@ from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal import transition_table
 from midflight.journal.phases import Effect, Outcome
-from midflight.journal.record import NULL, Earlier, Event, Recorded
+from midflight.journal.record import NULL, Earlier, Event, Recorded, Unknown
 from midflight.journal.requests import HANDED_OVER, WITHDRAWN
 from midflight.journal.state import KEYED, LOST, SETTLE, UNTRUSTED
 from midflight.runtime.replay.step_records import (
@@ -35,8 +35,8 @@ from midflight.runtime.replay.step_records import (
 from midflight.runtime.values import DIGEST_BYTES
 
 REDIRECTED: Final = "redirected"
-TOUCHING: Final = {e.LateOutcome, e.StepReused, e.TimerSet, e.UndoStarted, e.UndoSettled}
-"""Events that may change what is known of earlier attempts."""
+TOUCHING: Final = {e.LateOutcome, e.StepReused, e.UndoStarted, e.UndoSettled}
+"""Events that may change what is known of earlier attempts; some others may, too."""
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 ASKED_BY_IT: Final = (*OF_THE_FUNCTION, f"{HANDED_OVER}:")  # all questions of the function itself
 
@@ -112,19 +112,15 @@ class History:
         if position >= self.pack_at:
             self.pack_at = math.inf
             self.pack()
-        if type(event) in TOUCHING:
-            self.touched |= not isinstance(event, e.TimerSet) or SETTLE in event.name
+        self.touched |= _may_touch(event)
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
+                at, again = (before.position, position) if before else (position, 0)
                 result, blob, error = event.result, event.blob, event.error
-                record = Record(position, found.at, event.name, result, blob, error)
-                if before:
-                    place = before.position
-                    record = msgspec.structs.replace(record, position=place, repeated_at=position)
+                record = Record(at, found.at, event.name, result, blob, error, repeated_at=again)
                 self._keep(event.step, record)
                 self._doubts.pop(event.step, None)
-                self.touched |= event.earlier is not None
                 if event.earlier is None:
                     self.circles.note(event, event.step, bool(event.error))
                 else:
@@ -380,3 +376,14 @@ class History:
     def learn(self, at: float) -> None:
         """The function has learnt something that happened at this time."""
         self.now = max(self.now, at)
+
+
+def _may_touch(event: Event | Unknown) -> bool:
+    """Return whether an event may change what is known of earlier attempts."""
+    match event:
+        case e.TimerSet():
+            return SETTLE in event.name
+        case e.StepSettled():
+            return event.earlier is not None
+        case _:
+            return type(event) in TOUCHING

@@ -115,7 +115,7 @@ class Stretch(Struct, frozen=True):
 
 def folded(state: RunState, history: Cursor, known: StoredFold | None) -> StoredFold:
     """Return the fold of a run as it is, after the parts of ``known`` if they are still true."""
-    parts = () if known is None or history.touched else known.parts
+    parts = known.parts if known is not None and _holds(history) else ()
     found = list(stretches(state, history, anew=not parts))
     return found[-1].fold(state.journal, (*parts, *(each.part() for each in found)))
 
@@ -133,6 +133,10 @@ def stretches(state: RunState, history: Cursor, *, anew: bool) -> Iterator[Stret
             yield _stretch(state, history, state.head)
             return
         yield _stretch(state, history, history.packed_to + EVERY)
+
+
+def _holds(history: Cursor) -> bool:
+    return not history.touched  # layer touched-parts-are-packed-anew
 
 
 def _forget_parts(state: RunState, history: Cursor) -> None:
@@ -179,7 +183,7 @@ def _attempts_of(
         of_step = history.records.get(begun.event.step)
         place = places.get(begun.event.step, 0)
         packed = packed_attempt(state, begun.at, at, begun.event, place)
-        if outcome is not None and outcome is of_step and place:
+        if outcome is not None and outcome == of_step and place:
             packed = msgspec.structs.replace(packed, is_done=True)
         elif outcome is not None:
             other = Raw(msgspec.json.encode(_without_large(outcome)))
@@ -211,8 +215,7 @@ def _history_of(state: RunState, history: Cursor) -> bytes:
     at_work = [history._begun[at] for at in state.open if dict.__contains__(history._begun, at)]
     taken_over = list(history.taken_over.items())
     stored = taken_from(_History, history, circles=shown, taken_over=taken_over, begun=at_work)
-    encoded = msgspec.json.encode(stored)
-    history.entry.told = told
+    history.entry.told, encoded = told, msgspec.json.encode(stored)
     return encoded
 
 
@@ -290,10 +293,7 @@ def _records_in(part: Part) -> dict[str, Record]:
 
 
 def take_up(state: RunState, history: Cursor, fold: StoredFold) -> bool:
-    """Make state and history, both empty, what was folded; False if the fold is of other code.
-
-    Nothing of them changes before all that is needed now is unpacked.
-    """
+    """Make state and history, both empty, what was folded; if False, they are still empty."""
     if not fold.history.startswith(LAYOUT):  # layer history-of-other-code-ignored
         return False
     records: dict[str, Record] = {}
@@ -365,7 +365,7 @@ class Folds:
         """
         if not state.alive or state.opaque:
             return
-        known, self._known = None if history.touched else self._known, None
+        known, self._known = self._known if _holds(history) else None, None
         parts: tuple[Part, ...] = ()
         position = state.head
         for stretch in stretches(state, history, anew=known is None):
@@ -394,6 +394,5 @@ def _last_rows(
 ) -> FoldRows:
     """Make the rows of what follows a known fold: these parts, and a last one."""
     fold = last.fold(journal, (*parts, last.part()))
-    return (
-        rows_after((), fold, 0) if known is None else rows_after(known.parts, fold, known.position)
-    )
+    earlier, since = ((), 0) if known is None else (known.parts, known.position)
+    return rows_after(earlier, fold, since)
