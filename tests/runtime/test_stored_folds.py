@@ -465,7 +465,10 @@ def test_a_fold_of_other_code_is_ignored(run: Run) -> None:
         other = rows_of(fold, 0, 0).rows
     assert opened(fold.journal, other) is None
 
-    later = msgspec.structs.replace(fold, history=b"2" + fold.history)
+    layout = stored_history.LAYOUT
+    assert fold.history.startswith(layout)
+    readable = b"2" + layout[1:] + fold.history[len(layout) :]
+    later = msgspec.structs.replace(fold, history=readable)
     reader = Reader(run.state.journal)
     assert not take_up(reader.state, reader.history, later)
     assert (reader.state.head, reader.history.records) == (0, {})
