@@ -205,8 +205,8 @@ within a step.
 
 RESUMES = """\
 A resume of ours begins with a stored fold of the journal and calls the function again, which asks
-for each of its steps: a few microseconds for each. A checkpoint of LangGraph's is read in one piece,
-and its resume hardly grows with the length of the run. Ours: {told}.
+for each of its steps: a few microseconds for each. A checkpoint of LangGraph's is read in one
+piece, and its resume hardly grows with the length of the run. Ours: {told}.
 
 """
 

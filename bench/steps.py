@@ -418,9 +418,12 @@ def _repeats(name: str, ledger: Ledger, runs: Iterable[str]) -> dict[str, float]
 ROWS = {
     "one_run_vs_langgraph": ("steps a second of one run, against LangGraph's", "≥ 4"),
     "fifty_runs_vs_langgraph": ("steps a second of 50 runs at once, against LangGraph's", "≥ 17"),
-    "one_run_vs_raw": ("steps a second of one run, against plain commits", "≥ 0.4"),
+    "one_run_vs_raw": (
+        "steps a second of one run, against plain commits, growing log",
+        "≥ 0.4",
+    ),
     "one_run_vs_raw_in_place": ("the same, where the log of plain commits is written in place", ""),
-    "fifty_runs_vs_raw": ("steps a second of 50 runs at once, against plain commits", ""),
+    "fifty_runs_vs_raw": ("steps a second of 50 runs, against plain commits, growing log", ""),
     "fifty_runs_vs_raw_in_place": ("the same, where their log is written in place", ""),
     "one_run_vs_dbos": ("steps a second of one run, against those of DBOS", ""),
     "fifty_runs_vs_dbos": ("steps a second of 50 runs at once, against those of DBOS", ""),
@@ -438,7 +441,8 @@ ROWS = {
     "resume_5000_ms": ("on again after 5,000 steps and a kill, ms", "≤ 80"),
     "resume_50000_ms": ("on again after 50,000 steps and a kill, ms", "≤ 400"),
     "unlisted_after_ack": ("effects begun after a cancel and not listed by it", "0"),
-    "duplicates": ("effects that happened twice", "0"),
+    "duplicates": ("`once` effects that happened twice, and `write`s under two keys", "0"),
+    "writes_done_again_under_their_key": ("`write`s done again under their key", ""),
 }
 
 BESIDE = {
@@ -459,7 +463,8 @@ BESIDE = {
     "resume_200_ms": "on again after 200 steps, ms",
     "resume_5000_ms": "on again after 5,000 steps, ms",
     "resume_50000_ms": "on again after 50,000 steps, ms",
-    "duplicates": "effects that happened twice",
+    "duplicates": "effects that happened twice and must not; of peers any",
+    "writes_done_again_under_their_key": "`write`s done again under their key",
     "acts": "of so many",
 }
 """What is told of every runtime beside each other."""

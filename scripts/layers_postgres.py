@@ -8,6 +8,7 @@ LOST = "tests/stores/test_postgres_lost.py::test_"
 POOLER = "tests/stores/test_postgres_pooler.py::test_"
 SWITCHES = "tests/stores/test_postgres_switches.py::test_"
 LIMITS = "tests/stores/test_postgres_limits.py::test_"
+FOLDS = "tests/stores/test_contract_folds.py::test_"
 READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
 
 POSTGRES_MUTANTS = (
@@ -109,5 +110,41 @@ POSTGRES_MUTANTS = (
         "append-not-answered",
         DROP,
         (LOST + "a_server_that_stays_away_is_reported_and_the_append_may_be_repeated",),
+    ),
+    Mutant(
+        "Postgres: those who write a stored fold take turns",
+        "writers-of-fold-take-turns",
+        DROP,
+        (FOLDS + "a_fold_that_had_to_wait_is_compared_with_the_one_it_waited_for",),
+    ),
+    Mutant(
+        "Postgres: the head is not locked while a stored fold is written",
+        "fold-refers-to-head-last",
+        Swap("DEFERRABLE INITIALLY DEFERRED", ""),
+        (FOLDS + "appends_and_a_cancel_go_on_while_a_fold_is_written",),
+    ),
+    Mutant(
+        "Postgres: a stored fold whose journal is being purged is not kept",
+        "fold-of-purged-journal-not-kept",
+        Swap("Orphaned", "Taken"),
+        (FOLDS + "a_fold_whose_journal_is_being_purged_is_not_kept",),
+    ),
+    Mutant(
+        "Postgres: a stored fold whose past is another journal's is not kept",
+        "postgres-fold-of-same-past",
+        Swap("at = $3", "$3::float8 > 0"),
+        (FOLDS + "a_fold_whose_past_is_of_another_journal_is_not_kept",),
+    ),
+    Mutant(
+        "stored folds: on SQLite one whose past is another journal's is not kept",
+        "sqlite-fold-of-same-past",
+        Swap("at = ?", "? > 0"),
+        (FOLDS + "a_fold_whose_past_is_of_another_journal_is_not_kept",),
+    ),
+    Mutant(
+        "stored folds: in memory one whose past is another journal's is not kept",
+        "memory-fold-of-same-past",
+        Swap("[x.at for x in there] == [fold.at]", "bool(there)"),
+        (FOLDS + "a_fold_whose_past_is_of_another_journal_is_not_kept",),
     ),
 )

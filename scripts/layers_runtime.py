@@ -171,6 +171,18 @@ RUNTIME_MUTANTS = (
         (WRITTEN + "what_was_aborted_comes_on_record_in_one_append_with_the_end",),
     ),
     Mutant(
+        "told first: what is on record is not sent again, though its writer was cancelled",
+        "kept-until-folded",
+        DROP,
+        (FIRST + "a_function_that_gives_up_a_call_while_an_outcome_is_being_written_goes_on",),
+    ),
+    Mutant(
+        "told first: what is kept during an append is written after it",
+        "kept-meanwhile-looked-at",
+        DROP,
+        (FIRST + "what_is_kept_during_an_append_is_written_soon_after_it",),
+    ),
+    Mutant(
         "a cancel: what did not come on record with the end is told late",
         "known-taken-along-kept-until-written",
         Swap("along and done.records", "along"),

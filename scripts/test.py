@@ -59,7 +59,7 @@ DOORS = (
 HURRY = ("-n", "3", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
 """A test waits as often as it works; but every worker reads all tests before it runs its share."""
 
-WHOLE = ("-n", "3", "--durations=30", "--durations-min=5")
+WHOLE = ("-n", "4", "--durations=30", "--durations-min=5")
 """Most of what is slow waits: for processes, leases that run out; see ``tests/shares.py``."""
 FAILED = 1  # pytest's status: it has run all tests, and some have failed
 READ = ("pytest", "--collect-only", "-q", "-p", "no:cacheprovider")

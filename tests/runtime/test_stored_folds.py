@@ -128,7 +128,7 @@ def vars_of(value: Any) -> dict[str, Any]:
 
 def through_a_store(fold: StoredFold) -> StoredFold:
     """The fold as it is read again."""
-    read = opened(fold.journal, rows_of(fold, 0, 0).rows)
+    read = opened(fold.journal, rows_of(fold, 0, 0, 0.0).rows)
     assert read is not None
     return read
 
@@ -425,7 +425,7 @@ def rows(run: Run) -> list[FoldRow]:
         reader.read(part)
         known = folded(reader.state, reader.history, known)
     assert known is not None
-    return list(rows_of(known, 0, 0).rows)
+    return list(rows_of(known, 0, 0, 0.0).rows)
 
 
 @given(histories(), st.data())
@@ -461,8 +461,8 @@ def test_a_fold_of_other_code_is_ignored(run: Run) -> None:
     fold = through_a_store(folded(reader.state, reader.history, None))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored_fold, "LAYOUT", "another")
-        assert opened(fold.journal, rows_of(fold, 0, 0).rows) is not None
-        other = rows_of(fold, 0, 0).rows
+        assert opened(fold.journal, rows_of(fold, 0, 0, 0.0).rows) is not None
+        other = rows_of(fold, 0, 0, 0.0).rows
     assert opened(fold.journal, other) is None
 
     layout = stored_history.LAYOUT
@@ -501,12 +501,12 @@ def test_a_default_belongs_to_the_layout() -> None:
 
 
 def test_a_fold_follows_only_the_one_that_it_adds_to() -> None:
-    run = FoldRows("r-1", 20, 10, ())
+    run = FoldRows("r-1", 20, 0.0, 10, ())
     assert may_follow(run, 10)
     assert not may_follow(run, 0)
     assert not may_follow(run, 15)
 
-    anew = FoldRows("r-1", 20, 0, ())
+    anew = FoldRows("r-1", 20, 0.0, 0, ())
     assert may_follow(anew, 0)
     assert may_follow(anew, 15)
     assert not may_follow(anew, 20)

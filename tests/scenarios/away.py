@@ -35,7 +35,7 @@ from forks import Forked
 from midflight.agents import Agent, agent
 from midflight.control import Control
 from midflight.engines.local_engine import LocalEngine
-from midflight.errors import StoreUnavailable
+from midflight.errors import StoreBusy, StoreUnavailable
 from midflight.guards import Fingerprint
 from midflight.journal import events as e
 from midflight.journal.phases import Phase
@@ -385,12 +385,21 @@ async def in_trouble(world: World, trouble: Trouble, lasts_s: float) -> set[str]
     return early
 
 
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """Ask again, as people do: a busy machine is not back at once. Bounded by the story."""
+    while True:
+        try:
+            return await call()
+        except (StoreBusy, StoreUnavailable):
+            await anyio.sleep(0.1)
+
+
 async def looked_at(control: Control, world: World, name: str, run: str, found: list[str]) -> None:
     """See one run to its end, and compare what is on record."""
     about = ROWS[name]
     try:
-        await answered(control, name, run)
-        state = await control.ended(run)
+        await patiently(lambda: answered(control, name, run))
+        state = await patiently(lambda: control.ended(run))
         if state.phase is not about.ends:
             found.append(f"{name}: {state.phase}, not {about.ends}: {state.error}")
             return

@@ -6,6 +6,7 @@ Nothing of a run begins before all that is known of the run is on record.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -19,14 +20,15 @@ from midflight.engines.local_engine import LocalEngine
 from midflight.guards import FileContent, Guard
 from midflight.journal import events as e
 from midflight.journal.phases import Outcome, Phase
-from midflight.journal.record import Event, Limits, Recorded
+from midflight.journal.record import Event, Limits, Recorded, Usage
 from midflight.journal.state import RunState
 from midflight.run import Run
 from midflight.runtime.journal_client import Kept
 from midflight.runtime.steps import attempt
+from midflight.stores.memory import MemoryStore
 from midflight.stores.protocol import Append, Committed, Store
 from midflight.tools.declaration import Tool, tool
-from scenarios.conftest import Live, Open
+from scenarios.conftest import Live, Open, failed_drivers
 from scenarios.cord import Cord, Counted
 from scenarios.hours import Hours
 from scenarios.rests import events_of
@@ -595,3 +597,69 @@ async def test_steps_at_the_same_time_end_in_the_order_of_their_records(
 
     first, last = orders[0], orders[-1]
     assert last[: len(first)] == first or len(orders) == 1
+
+
+class Answering(MemoryStore):
+    """Writes what it is sent, and answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = anyio.Event()
+        self.answers.set()
+
+    @override
+    async def append(self, decision: Append) -> Committed:
+        done = await super().append(decision)
+        await self.answers.wait()
+        return done
+
+
+async def test_a_function_that_gives_up_a_call_while_an_outcome_is_being_written_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The outcome is on record by then, and is not sent a second time."""
+    stage, store = Stage("gives-up"), Answering()
+    write, entered = writer("told_first.gives_up"), []
+
+    @agent(name=stage.name)
+    async def clerk(run: Run) -> int:
+        entered.append(run.id)
+        total = int(await run.step("Write", write, 1))
+        store.answers = anyio.Event()
+        with anyio.move_on_after(0.05):
+            await run.plan("go on")
+        store.answers.set()
+        return total + sum([int(await run.step("Write", write, number)) for number in (2, 3)])
+
+    async with LocalEngine.open(cast("Store", store), [clerk], workdir=tmp_path / "work") as engine:
+        control = Control(store, engine)
+        with anyio.fail_after(10):
+            assert await control.result(await control.start(clerk, "work")) == 6
+    assert len(entered) == 1
+    assert failed_drivers(caplog) == []
+
+
+async def test_what_is_kept_during_an_append_is_written_soon_after_it() -> None:
+    kept, written = Kept(), anyio.Event()
+    kept.begin_writing = written.set
+
+    async with kept:
+        kept.add(e.UsageSpent(epoch=1, usage=Usage(tokens=1)))
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        assert not written.is_set(), "the append that is under way may take it along"
+    with anyio.fail_after(5):
+        await written.wait()
+
+
+async def test_what_is_kept_is_dropped_once_for_each_time_that_it_is_on_record() -> None:
+    spent = e.UsageSpent(epoch=1, usage=Usage(tokens=1))
+    again = e.UsageSpent(epoch=1, usage=Usage(tokens=1))
+    kept = Kept()
+    kept.begin_writing = lambda: None
+    kept.add(spent, again)
+
+    kept.recorded(e.UsageSpent(epoch=1, usage=Usage(tokens=1)))
+    assert kept.facts == [again]
+    kept.drop([spent])
+    assert kept.facts == [again], "it was another one"

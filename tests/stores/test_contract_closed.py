@@ -41,7 +41,7 @@ VERBS: Final[dict[str, Callable[[Store], Awaitable[object]]]] = {
     "read": lambda s: s.read(RUN),
     "load": lambda s: s.load(RUN),
     "fold": lambda s: s.fold(RUN),
-    "keep_fold": lambda s: s.keep_fold(FoldRows(RUN, 3, 0, ())),
+    "keep_fold": lambda s: s.keep_fold(FoldRows(RUN, 3, 0.0, 0, ())),
     "rows": lambda s: s.rows(Query()),
     "row": lambda s: s.row(RUN),
     "due": lambda s: s.due(),

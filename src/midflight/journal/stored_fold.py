@@ -99,6 +99,7 @@ class FoldRows(Struct, frozen=True, gc=False):
 
     journal: str
     position: int
+    at: float  # the moment of the event there: another past has another one
     since: int
     rows: tuple[FoldRow, ...]
 
@@ -108,10 +109,10 @@ _head_decoder: Final = msgspec.msgpack.Decoder(_Head)
 _part_decoder: Final = msgspec.msgpack.Decoder(Part)
 
 
-def rows_of(fold: StoredFold, since: int, there: int) -> FoldRows:
+def rows_of(fold: StoredFold, since: int, there: int, at: float) -> FoldRows:
     """Make the rows of a fold. The first ``there`` of its parts are stored already."""
     earlier = checksums(fold.parts[:there])
-    return rows_after(earlier, replace(fold, parts=fold.parts[there:]), since)
+    return rows_after(earlier, replace(fold, parts=fold.parts[there:]), since, at)
 
 
 def checksums(parts: Iterable[Part]) -> tuple[int, ...]:
@@ -119,7 +120,7 @@ def checksums(parts: Iterable[Part]) -> tuple[int, ...]:
     return tuple(zlib.crc32(_encoder.encode(part)) for part in parts)
 
 
-def rows_after(earlier: tuple[int, ...], fold: StoredFold, since: int) -> FoldRows:
+def rows_after(earlier: tuple[int, ...], fold: StoredFold, since: int, at: float) -> FoldRows:
     """Make the rows of a fold whose earlier parts, which have these checksums, are stored."""
     bodies = [_encoder.encode(part) for part in fold.parts]
     sums = (*earlier, *map(zlib.crc32, bodies))
@@ -127,7 +128,7 @@ def rows_after(earlier: tuple[int, ...], fold: StoredFold, since: int) -> FoldRo
     first = len(earlier) + 1
     parts = (FoldRow(n, sums[n - 1], body) for n, body in enumerate(bodies, first))
     rows = (FoldRow(0, zlib.crc32(head), head), *parts)
-    return FoldRows(fold.journal, fold.position, since, rows)
+    return FoldRows(fold.journal, fold.position, at, since, rows)
 
 
 def may_follow(fold: FoldRows, stored: int) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -21,7 +21,7 @@ import anyio
 
 from midflight.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from midflight.inputs import steady
-from midflight.journal.record import Fact, Recorded
+from midflight.journal.record import Event, Fact, Recorded
 from midflight.journal.stored_fold import FoldRows, StoredFold
 from midflight.journal.transition_table import State
 from midflight.runtime.replay.step_records import IN_JOURNAL, Moment
@@ -203,17 +203,30 @@ class Kept:
     """Facts that a driver knows and has still to send, in their order.
 
     They go with its next append. Where none comes they are written by themselves, a few turns of
-    the loop later: beside many runs a turn takes long.
+    the loop later: beside many runs a turn takes long. Whoever appends enters this: one at a time.
     """
 
-    __slots__ = ("_busy", "_fresh", "_looks", "_loop", "begin_writing", "facts")
+    __slots__ = ("_fresh", "_looks", "_loop", "begin_writing", "facts", "turn")
 
-    def __init__(self, busy: Callable[[], bool]) -> None:
+    def __init__(self) -> None:
         self.facts: list[Fact] = []
         self.begin_writing: Callable[[], None] | None = None  # begins a task that writes them
-        self._busy = busy  # an append is under way
+        self.turn = asyncio.Lock()  # noqa: TID251 - anyio's is ten times as large, and each run has one
         self._fresh = self._looks = False  # the last of them has just come; we are about to look
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def busy(self) -> bool:
+        """True while something is being appended."""
+        return self.turn.locked()
+
+    async def __aenter__(self) -> None:
+        await self.turn.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.turn.release()
+        if self.facts:
+            self.look_soon()  # layer kept-meanwhile-looked-at
 
     def add(self, *facts: Fact) -> bool:
         """Keep these; False if there is no room."""
@@ -223,6 +236,16 @@ class Kept:
         self._fresh = True
         self.look_soon()
         return True
+
+    def recorded(self, event: Event) -> None:
+        """Note that an event is on record, also if whoever had it written was cancelled."""
+        if event == self.facts[0]:
+            del self.facts[0]
+
+    def drop(self, facts: Sequence[Fact]) -> None:
+        """Keep these no more; what has come to others since stays."""
+        known = set(map(id, facts))
+        self.facts[:] = [fact for fact in self.facts if id(fact) not in known]
 
     def look_soon(self) -> None:
         """Look in a few turns of the loop whether something has taken them along."""
@@ -234,7 +257,7 @@ class Kept:
     def _look(self) -> None:
         """Have what nobody has taken along written. While an append is under way, that may."""
         self._looks = False
-        if self.facts and not self._busy():
+        if self.facts and not self.busy:
             if self._fresh:
                 self._fresh = False
                 self.look_soon()

@@ -44,7 +44,7 @@ class RunJournal:
     """One run's journal, as its driver holds it. ``epoch`` is the one for which it drives."""
 
     __slots__ = (
-        "_changes", "_ids", "_listeners", "_loop", "_others", "_resting", "_turn", "_waiting",
+        "_changes", "_ids", "_listeners", "_loop", "_others", "_resting", "_waiting",
         "_watch", "calm", "client", "clock", "epoch", "history", "kept", "lost", "run", "state",
     )  # fmt: skip
 
@@ -60,8 +60,7 @@ class RunJournal:
         self._others: dict[str, Hear] = {}
         self._watch: Watch
         self._ids = ids
-        self._turn = asyncio.Lock()  # noqa: TID251 - anyio's is ten times as large, and each run has one
-        self.kept = Kept(self._turn.locked)  # known, and not on record yet
+        self.kept = Kept()  # known, and not on record yet
         self._loop = asyncio.get_running_loop()
         self._changes = 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
@@ -71,7 +70,7 @@ class RunJournal:
     @property
     def busy(self) -> bool:
         """True while something is being written, so that the state is about to change."""
-        return self._turn.locked()
+        return self.kept.busy
 
     def drive_on(self, watch: Watch, begin_writing: Callable[[], None]) -> None:
         """Begin to drive the run as it was read; ``watch`` tells of what others add.
@@ -114,6 +113,8 @@ class RunJournal:
                 continue
             advance(state, found)
             self.history.hear(found)
+            if self.kept.facts:
+                self.kept.recorded(found.event)  # layer kept-until-folded
             if type(found.event) not in BULK:
                 plain, heard, self.lost = False, found.position, state.epoch != self.epoch
                 self.clock.hear(found.at, heard, state.moving_since)
@@ -170,14 +171,14 @@ class RunJournal:
 
     async def decide(self, choose: Choose) -> tuple[Recorded, ...]:
         """Append what ``choose`` wants on the state as it is; again if the journal has moved on."""
-        async with self._turn:
+        async with self.kept:
             await self._write_out()  # layer known-on-record-before-decision
             return await self._decide(choose)
 
     async def start(self, choose: Choose) -> int:
         """Append the start of a step after what was kept, and give its position; 0 if none."""
         try:
-            async with self._turn:
+            async with self.kept.turn:
                 written = await self._decide(choose)
         finally:
             if self.kept.facts:
@@ -198,8 +199,8 @@ class RunJournal:
                 continue
             if done.records and done.records[-1].position > self.state.head:
                 self.absorb(done.records)
-            if done is not NOTHING:
-                del self.kept.facts[: len(kept)]
+            if self.kept.facts and done is not NOTHING:
+                self.kept.drop(kept)
             return done.records
 
     def _entry(self, events: tuple[Event, ...]) -> Entry:
@@ -234,7 +235,7 @@ class RunJournal:
 
         None is kept during an append: a function learns outcomes in the order of their records.
         """
-        if self._turn.locked():
+        if self.kept.turn.locked():
             return False
         told = max(self.history.now, self.clock.now())
         settled = e.AttemptSettled(
@@ -262,23 +263,19 @@ class RunJournal:
     @asynccontextmanager
     async def taking_along(self) -> AsyncIterator[tuple[Fact, ...]]:
         """Give what was kept to a block in which nobody else writes it: it goes ``along`` there."""
-        try:
-            async with self._turn:
-                yield tuple(self.kept.facts)
-        finally:
-            if self.kept.facts:
-                self.kept.look_soon()
+        async with self.kept:
+            yield tuple(self.kept.facts)
 
     async def flush(self) -> None:
         """Write what was kept."""
         if self.kept.facts:
-            async with self._turn:
+            async with self.kept:
                 await self._write_out()
 
     async def _write_out(self) -> None:
         if facts := tuple(self.kept.facts):
             await self._write(facts)
-            del self.kept.facts[: len(facts)]
+            self.kept.drop(facts)
 
     # ── facts and requests ───────────────────────────────────────────────────────────────────
 
@@ -297,7 +294,7 @@ class RunJournal:
             return await self._settle((*before, mended(fact, refused)), then)
 
     async def _settle(self, facts: tuple[Fact, ...], then: Choose | None) -> tuple[Recorded, ...]:
-        async with self._turn:
+        async with self.kept:
             await self._write_out()  # layer known-on-record-before-fact
             return await self._write(facts, then)
 
@@ -340,7 +337,7 @@ class RunJournal:
         if done is NOTHING:
             return done
         if along and done.records:  # layer known-taken-along-kept-until-written
-            del self.kept.facts[: len(along)]
+            self.kept.drop(along)
         ours = [record for record in done.records if record.journal == self.state.journal]
         if ours and ours[0].position <= self.state.head + 1:
             self.absorb(ours)  # not read: a run that has just ended may be purged by now

@@ -23,7 +23,7 @@ from midflight.runtime.replay import code_change
 from midflight.runtime.replay.history import REDIRECTED
 from midflight.runtime.run_context import RunContext
 from midflight.runtime.run_session import Session
-from midflight.runtime.steps.undo import compensate
+from midflight.runtime.steps.undo import calls_for_more, compensate
 from midflight.runtime.threads.succession import end
 
 HELD: Final = {"stale", "cap"}  # questions of holds, which another course does not lift
@@ -183,6 +183,8 @@ async def finish(session: Session) -> None:
     if session.in_flight.steps:
         return
     await session.attention.stop("its function has ended")
+    if calls_for_more(session):
+        await session.journal.flush()
     await compensate(session)
     failed = isinstance(ended, BaseException)
     words = foreign.words(ended) if isinstance(ended, BaseException) else ""

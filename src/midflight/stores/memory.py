@@ -154,8 +154,9 @@ class MemoryStore:
         """See ``Store.keep_fold``."""
         self._check_open()
         stored, rows = self._folds.get(fold.journal, (0, {}))
-        there = len(self._journals.get(fold.journal, ())) >= fold.position
-        if fits := there and may_follow(fold, stored):
+        there = self._journals.get(fold.journal, [])[fold.position - 1 : fold.position]
+        # layer memory-fold-of-same-past
+        if fits := [x.at for x in there] == [fold.at] and may_follow(fold, stored):
             kept = rows if fold.since else {}
             self._folds[fold.journal] = fold.position, kept | {x.number: x for x in fold.rows}
         return fits
@@ -218,8 +219,7 @@ class MemoryStore:
         self._check_open()
         require_operator(who, "release")
         released = self._switches.pop(scope, None) is not None
-        asked = deed("release", scope, id=new_id(), who=who)
-        self._record(of_release(asked, released=released))
+        self._record(of_release(deed("release", scope, id=new_id(), who=who), released=released))
         return released
 
     async def switches(self) -> list[Switch]:

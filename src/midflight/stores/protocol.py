@@ -319,7 +319,7 @@ class Store(Protocol):
         """Return the stored fold of a run, if there is one that fits its journal."""
 
     async def keep_fold(self, fold: FoldRows) -> bool:
-        """Store a fold; False if what is stored is not what it adds to. A purge removes it."""
+        """Store a fold; False if it does not fit what is there. A purge removes it."""
 
     async def load(self, journal: str) -> State:
         """Fold a whole journal, a page at a time. The state belongs to the caller."""

@@ -18,7 +18,7 @@ from midflight.inputs import steady
 from midflight.journal import events as e
 from midflight.journal import transition_table
 from midflight.journal.phases import Effect, Outcome
-from midflight.journal.record import NULL, Earlier, Event, Recorded, Unknown
+from midflight.journal.record import NULL, Earlier, Event, Recorded
 from midflight.journal.requests import HANDED_OVER, WITHDRAWN
 from midflight.journal.state import KEYED, LOST, SETTLE, UNTRUSTED
 from midflight.runtime.replay.step_records import (
@@ -112,7 +112,7 @@ class History:
         if position >= self.pack_at:
             self.pack_at = math.inf
             self.pack()
-        self.touched |= _may_touch(event)
+        self.touched |= type(event) in TOUCHING
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
@@ -121,6 +121,7 @@ class History:
                 record = Record(at, found.at, event.name, result, blob, error, repeated_at=again)
                 self._keep(event.step, record)
                 self._doubts.pop(event.step, None)
+                self.touched |= event.earlier is not None
                 if event.earlier is None:
                     self.circles.note(event, event.step, bool(event.error))
                 else:
@@ -143,6 +144,7 @@ class History:
             case e.Spoke():
                 self._keep(event.step, Record(position, found.at, ""))
             case e.TimerSet():
+                self.touched |= SETTLE in event.name  # it is about an attempt
                 # layer takeover-gives-no-more-tries
                 self.timers[event.name] = self.timers.get(event.name, 0) + 1
                 self.set_at[event.name] = Moment(found.at, steady(), position)
@@ -376,14 +378,3 @@ class History:
     def learn(self, at: float) -> None:
         """The function has learnt something that happened at this time."""
         self.now = max(self.now, at)
-
-
-def _may_touch(event: Event | Unknown) -> bool:
-    """Return whether an event may change what is known of earlier attempts."""
-    match event:
-        case e.TimerSet():
-            return SETTLE in event.name
-        case e.StepSettled():
-            return event.earlier is not None
-        case _:
-            return type(event) in TOUCHING

@@ -86,12 +86,13 @@ LAYOUT: Final = f"1:{shape(_History, Record)}:".encode()
 class Stretch(Struct, frozen=True):
     """What is to be packed of some events. Nothing of it changes any more, so any thread may.
 
-    The last one of a fold has the ``state`` and the ``history`` of that moment, encoded.
+    The last one of a fold has its moment, and ``state`` and ``history`` as they were then, encoded.
     """
 
     position: int
     records: dict[str, Record]
     attempts: bytes
+    at: float = 0.0
     state: bytes = b""
     history: bytes = b""
 
@@ -156,7 +157,8 @@ def _stretch(state: RunState, history: Cursor, upto: int) -> Stretch:
     history.unpacked = frozenset(at for at in state.open if at <= upto)
     if upto < state.head:
         return Stretch(upto, records, attempts)
-    return Stretch(upto, records, attempts, encoded_state(state), _history_of(state, history))
+    packed = _history_of(state, history)
+    return Stretch(upto, records, attempts, state.at, encoded_state(state), packed)
 
 
 def _records_of(history: Cursor, since: int, upto: int) -> dict[str, Record]:
@@ -395,4 +397,4 @@ def _last_rows(
     """Make the rows of what follows a known fold: these parts, and a last one."""
     fold = last.fold(journal, (*parts, last.part()))
     earlier, since = ((), 0) if known is None else (known.parts, known.position)
-    return rows_after(earlier, fold, since)
+    return rows_after(earlier, fold, since, last.at)

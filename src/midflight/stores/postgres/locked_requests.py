@@ -33,7 +33,7 @@ from midflight.stores.commit import (
     stand_in,
 )
 from midflight.stores.postgres.kept_states import States, Turn
-from midflight.stores.postgres.postgres_server import SQL, Connection, Taken
+from midflight.stores.postgres.postgres_server import SQL, Connection, Orphaned, Taken
 from midflight.stores.postgres.postgres_writer import append_locked, job_of, row_of
 from midflight.stores.protocol import PAGE, Append, Committed, Killing, Submit, View, empty_state
 
@@ -87,18 +87,21 @@ async def _restore(fetch: Fetch, state: State) -> None:
 
 async def write_fold(connection: Connection, fold: FoldRows) -> bool:
     """See ``Store.keep_fold``."""
-    async with connection.transaction():
-        stored = await connection.fetchval(SQL["fold_at"], fold.journal)
-        if stored is None or not may_follow(fold, stored):
-            return False
-        if not fold.since:
-            await connection.execute(SQL["delete_fold"], fold.journal)
-        place = (fold.journal, fold.position)
-        for row in fold.rows:
-            written = await connection.fetchval(SQL["write_fold"], *place, *astuple(row))
-            if written is None:
+    place, columns = (fold.journal, fold.position), zip(*map(astuple, fold.rows), strict=True)
+    try:
+        async with connection.transaction():
+            # layer writers-of-fold-take-turns
+            await connection.execute(SQL["lock_fold"], fold.journal)
+            stored = await connection.fetchval(SQL["fold_at"], *place, fold.at)
+            if stored is None or not may_follow(fold, stored):
                 return False
-    return True
+            if not fold.since:
+                await connection.execute(SQL["delete_fold"], fold.journal)
+            written = await connection.fetch(SQL["write_fold"], *place, *columns)
+    # layer fold-of-purged-journal-not-kept
+    except Orphaned:
+        return False
+    return len(written) == len(fold.rows)
 
 
 async def find_append(

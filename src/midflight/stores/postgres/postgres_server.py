@@ -33,6 +33,7 @@ except ImportError as missing:
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"  # generic in its stubs only
 ServerError: TypeAlias = asyncpg.PostgresError
 Taken: TypeAlias = asyncpg.UniqueViolationError
+Orphaned: TypeAlias = asyncpg.ForeignKeyViolationError
 
 SQL: Final = statements("postgres/sql/postgres.sql")
 MIGRATIONS: Final = tuple(script(f"postgres/sql/postgres_00{layout}.sql") for layout in (1, 2, 3))

@@ -89,12 +89,12 @@ def purge(tx: Transaction, ended_before: float, limit: int, deed: Deed) -> Purge
 def keep_fold(tx: Transaction, fold: FoldRows) -> bool:
     """See ``Store.keep_fold``."""
     tx.flush()
-    found = tx.db.execute(SQL["fold_at"], (fold.journal,)).fetchone()
-    if not may_follow(fold, found[0] if found else 0):
+    place = (fold.journal, fold.position)
+    found = tx.db.execute(SQL["fold_at"], (*place, fold.at)).fetchone()
+    if found is None or not may_follow(fold, *found):
         return False
     if not fold.since:
         tx.db.execute(SQL["delete_fold"], (fold.journal,))
-    place = (fold.journal, fold.position)
     rows = [(row.number, row.checksum, row.body, *place) for row in fold.rows]
     return tx.db.executemany(SQL["write_fold"], rows).rowcount == len(rows)
 

@@ -241,18 +241,28 @@ WHERE journal = $1 AND (number > 0 OR event = (
 ))
 ORDER BY number
 
+-- name: lock_fold
+-- Those who write the fold of a journal take turns. No lock of the head is needed for that, for which
+-- every append would have to wait. The next statement sees what the one before us has committed.
+SELECT pg_advisory_xact_lock(hashtext('midflight fold ' || current_schema()), hashtext($1))
+
 -- name: fold_at
--- Under lock, so that two drivers that write one do it one after the other.
-SELECT coalesce((SELECT position FROM folds WHERE journal = $1 AND number = 0), 0)
-FROM journals WHERE journal = $1 FOR NO KEY UPDATE
+-- Only of a journal whose event at the position is of the same moment: another past has another one.
+SELECT coalesce((SELECT position FROM folds WHERE journal = event.journal AND number = 0), 0)
+FROM events AS event WHERE journal = $1 AND position = $2
+    -- layer postgres-fold-of-same-past
+    AND at = $3
 
 -- name: delete_fold
 DELETE FROM folds WHERE journal = $1
 
 -- name: write_fold
--- Only of a journal that has the position; the checksum of its event binds the fold to it.
+-- The checksum of its event binds the fold to its journal.
 INSERT INTO folds (journal, number, position, event, checksum, body)
-SELECT journal, $3, position, checksum, $4, $5 FROM events WHERE journal = $1 AND position = $2
+SELECT event.journal, row.number, event.position, event.checksum, row.checksum, row.body
+FROM events AS event
+CROSS JOIN unnest($3::integer[], $4::bigint[], $5::bytea[]) AS row (number, checksum, body)
+WHERE event.journal = $1 AND event.position = $2
 ON CONFLICT (journal, number) DO UPDATE SET
     position = excluded.position, event = excluded.event, checksum = excluded.checksum,
     body = excluded.body

@@ -133,10 +133,14 @@ WHERE kind = 'thread' AND open_questions = 0 AND updated_at < ?
 ORDER BY journal LIMIT ?
 
 -- name: fold_at
-SELECT position FROM folds WHERE journal = ? AND number = 0
+-- Only of a journal whose event at the position is of the same moment: another past has another one.
+SELECT coalesce((SELECT position FROM folds WHERE journal = event.journal AND number = 0), 0)
+FROM events AS event WHERE journal = ? AND position = ?
+    -- layer sqlite-fold-of-same-past
+    AND at = ?
 
 -- name: write_fold
--- Only of a journal that has the position; the checksum of its event binds the fold to it.
+-- The checksum of its event binds the fold to its journal.
 INSERT INTO folds (journal, number, position, event, checksum, body)
 SELECT journal, ?, position, checksum, ?, ? FROM events WHERE journal = ? AND position = ?
 ON CONFLICT (journal, number) DO UPDATE SET
