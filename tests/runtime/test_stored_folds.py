@@ -24,7 +24,7 @@ from midflight.journal.fold import advance
 from midflight.journal.older import Older
 from midflight.journal.phases import Outcome
 from midflight.journal.record import Blob, Event, Recorded
-from midflight.journal.state import RunState
+from midflight.journal.state import SETTLE, RunState
 from midflight.journal.stored_fold import (
     FoldRow,
     FoldRows,
@@ -356,6 +356,19 @@ def test_the_attempts_before_a_fold_are_told_with_those_after_it(at_work: bool) 
 
     assert [each.position for each in other.history.attempts_of("pay")] == [first, second]
     assert other.history.began_at("pay") == first
+
+
+def test_a_timer_touches_what_is_packed_only_if_it_is_about_an_attempt() -> None:
+    run = running()
+    attempt = run.did("pay", Outcome.UNKNOWN)
+    driver = whole(run.state.journal, run.records)
+    known = folded(driver.state, driver.history, None)
+    for name, touches in (("sleep", False), (f"{SETTLE}{attempt}", True)):
+        run.append(e.TimerSet(epoch=1, name=name, until=99.0))
+        driver.read(run.records[-1:])
+        assert driver.history.touched == touches
+        known = folded(driver.state, driver.history, known)
+        assert taken_up(known).state == run.state
 
 
 def test_a_driver_that_took_a_run_up_packs_each_stretch_once() -> None:
