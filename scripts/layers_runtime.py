@@ -687,8 +687,41 @@ RUNTIME_MUTANTS = (
     Mutant(
         "stored folds: what was touched since is packed anew",
         "touched-parts-are-packed-anew",
-        NEVER,
+        Value("True"),
         (FOLDS + "a_fold_and_what_follows_it_tell_what_the_whole_journal_tells",),
+    ),
+    Mutant(
+        "stored folds: what is touched while a run is packed ends that",
+        "touched-while-packed",
+        ALWAYS,
+        (
+            FOLDS
+            + "a_run_that_goes_on_while_it_is_packed_in_stretches_is_told_as_its_journal_tells_it",
+        ),
+    ),
+    Mutant(
+        "stored folds: one that cannot be read is ignored",
+        "unreadable-fold-ignored",
+        Swap("(*UNREADABLE, KeyError)", "KeyError"),
+        (FOLDS + "a_fold_that_cannot_be_read_is_ignored",),
+    ),
+    Mutant(
+        "stored folds: a large result of a repeated read is the later one",
+        "repeated-read-later",
+        Swap("record.repeated_at or ", ""),
+        (FOLDS + "a_read_that_was_repeated_has_its_later_result",),
+    ),
+    Mutant(
+        "stored folds: earlier attempts of a step are unpacked with a new one",
+        "earlier-attempts-unpacked",
+        Swap("self._by_step.get(step)", "dict.get(self._by_step, step)"),
+        (FOLDS + "the_attempts_before_a_fold_are_told_with_those_after_it",),
+    ),
+    Mutant(
+        "stored folds: earlier attempts of a step are there beside one at work",
+        "earlier-attempts-beside-work",
+        ALWAYS,
+        (FOLDS + "the_attempts_before_a_fold_are_told_with_those_after_it",),
     ),
     Mutant(
         "stored folds: one is bound to the event at its position",

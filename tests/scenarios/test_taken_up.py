@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from msgspec.structs import replace
+from typing_extensions import override
 
 from midflight.agents import Agent
 from midflight.journal.record import Recorded
@@ -30,20 +31,23 @@ class World:
         self.began, self.let_go = anyio.Event(), anyio.Event()
         self.put = self._put()
 
+    def result(self, number: int) -> Any:
+        return {"number": number}
+
     def _put(self) -> Tool:
-        async def put(number: int) -> dict[str, int]:
+        async def put(number: int) -> Any:
             if number == STEPS:
                 self.began.set()
                 await self.let_go.wait()
             self.done.append(number)
-            return {"number": number}
+            return self.result(number)
 
         return tool(effect="write", name=f"taken-up.{id(self)}")(put)
 
     def agent(self) -> Agent:
         async def clerk(run: Run) -> list[Any]:
             found = [await run.step("Put", self.put, n) for n in range(STEPS + 1)]
-            return [each["number"] for each in found]
+            return [each and each["number"] for each in found]
 
         return Agent("clerk", clerk)
 
@@ -64,12 +68,27 @@ def reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-async def crashed(world: World, crashing: Open) -> str:
-    """A run whose driver is gone while its last step is under way."""
+@pytest.fixture
+def kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
+    """Set when a fold has been stored."""
+    found, keep = anyio.Event(), store.keep_fold
+
+    async def keeping(fold: FoldRows) -> bool:
+        is_kept = await keep(fold)
+        found.set()
+        return is_kept
+
+    monkeypatch.setattr(store, "keep_fold", keeping)
+    return found
+
+
+async def crashed(world: World, crashing: Open, kept: anyio.Event) -> str:
+    """A run whose driver is gone while its last step is under way, with a stored fold."""
     async with crashing(world.agent()) as control:
         run: str = await control.start("clerk", "go")
         with anyio.fail_after(20):
             await world.began.wait()
+            await kept.wait()
     return run
 
 
@@ -81,13 +100,13 @@ async def ends_well(world: World, run: str, driving: Open) -> None:
 
 
 async def test_what_a_stored_fold_holds_is_not_read_again(
-    store: Store, driving: Open, crashing: Open, reads: list[int]
+    store: Store, driving: Open, crashing: Open, reads: list[int], kept: anyio.Event
 ) -> None:
     world = World()
-    run = await crashed(world, crashing)
+    run = await crashed(world, crashing, kept)
     fold = await store.fold(run)
     assert fold is not None
-    assert fold.position > 2 * STEPS - 2 * EVERY
+    assert fold.position >= EVERY
     reads.clear()
 
     await ends_well(world, run, driving)
@@ -98,18 +117,45 @@ async def test_what_a_stored_fold_holds_is_not_read_again(
 async def test_a_run_is_taken_up_without_its_fold_when_that_is_damaged(
     store: Store, driving: Open, crashing: Open, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = store.keep_fold
+    keep, kept = store.keep_fold, anyio.Event()
 
     async def damage(fold: FoldRows) -> bool:
         body = fold.rows[0].body
         damaged = replace(fold.rows[0], body=body[:-1] + bytes([body[-1] ^ 1]))
-        return await keep(replace(fold, rows=(damaged, *fold.rows[1:])))
+        assert await keep(replace(fold, rows=(damaged, *fold.rows[1:])))
+        kept.set()
+        return True
 
     monkeypatch.setattr(store, "keep_fold", damage)
     world = World()
-    run = await crashed(world, crashing)
+    run = await crashed(world, crashing, kept)
     assert await store.fold(run) is None
     reads.clear()
 
     await ends_well(world, run, driving)
     assert PAGE in reads, "the journal is read whole"
+
+
+class Letters(World):
+    """Only its first step has a result to be shown, which is large."""
+
+    @override
+    def result(self, number: int) -> Any:
+        return {"number": 0, "letter": "Dear guests. " * 2000} if number == 0 else None
+
+
+async def test_a_cancel_shows_a_large_result_that_is_not_in_the_fold(
+    store: Store, driving: Open, crashing: Open, reads: list[int], kept: anyio.Event
+) -> None:
+    world = Letters()
+    run = await crashed(world, crashing, kept)
+    assert await store.fold(run) is not None
+    world.began = anyio.Event()
+
+    async with driving(world.agent()) as control:
+        with anyio.fail_after(20):
+            await world.began.wait()
+        await control.cancel(run)
+        thread = (await control.ended(run)).thread
+        (saved,) = [x.text for x in await control.transcript(thread) if x.said == "partial"]
+    assert "Dear guests. Dear guests." in saved

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import (
+    Callable,
+    Collection,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -73,6 +81,52 @@ class Older(dict[K, V]):
         return super().pop(key, *default)
 
     @override
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """See ``dict.setdefault``."""
+        if self._misses(key):
+            self.complete()
+        return super().setdefault(key, default)
+
+    @override
+    def __delitem__(self, key: K) -> None:
+        if self._misses(key):
+            self.complete()
+        super().__delitem__(key)
+
+    @override
+    def popitem(self) -> tuple[K, V]:
+        """See ``dict.popitem``."""
+        self.complete()
+        return super().popitem()
+
+    @override
+    def update(self, *others: Any, **more: Any) -> None:
+        """See ``dict.update``."""
+        self.complete()
+        super().update(*others, **more)
+
+    @override
+    def copy(self) -> dict[K, V]:
+        """See ``dict.copy``."""
+        self.complete()
+        return super().copy()
+
+    @override
+    def __or__(self, other: Any) -> Any:
+        self.complete()
+        return super().__or__(other)
+
+    @override
+    def __ror__(self, other: Any) -> Any:
+        self.complete()
+        return super().__ror__(other)
+
+    @override
+    def __ior__(self, other: Any) -> Any:
+        self.complete()
+        return super().__ior__(other)
+
+    @override
     def clear(self) -> None:
         """See ``dict.clear``."""
         self._fill = None
@@ -109,7 +163,16 @@ class Older(dict[K, V]):
             other.complete()
         return super().__eq__(other)
 
+    @override
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = None
+
+    @override
+    def __repr__(self) -> str:
+        self.complete()
+        return super().__repr__()
 
     @override
     def keys(self) -> KeysView[K]:  # type: ignore[override]
@@ -130,10 +193,10 @@ class Older(dict[K, V]):
         return super().items()
 
 
-def newer(entries: dict[int, V], after: int, also: Iterable[int]) -> list[tuple[int, V]]:
+def newer(entries: dict[int, V], after: int, also: Collection[int]) -> list[tuple[int, V]]:
     """Return the entries after a position, and some of before; what is packed stays so."""
     if isinstance(entries, Older) and not entries.is_whole:
-        return entries.newer()
+        return [(at, each) for at, each in entries.newer() if at > after or at in also]
     found = list(takewhile(lambda at: at > after, reversed(entries)))
     before = [at for at in also if at in entries and at <= after]
     return [(at, entries[at]) for at in (*sorted(before), *reversed(found))]

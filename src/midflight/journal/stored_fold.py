@@ -29,7 +29,8 @@ from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Keys, Recorded
 from midflight.journal.state import Attempt, RunState
 
-VERSION: Final = 1  # to be raised when what a fold holds has another meaning than before
+UNREADABLE: Final = (msgspec.MsgspecError, zlib.error, ValueError)
+VERSION: Final = 2  # to be raised when what a fold holds has another meaning than before
 
 # ── what a fold consists of ──────────────────────────────────────────────────────────────────
 
@@ -110,10 +111,22 @@ _part_decoder: Final = msgspec.msgpack.Decoder(Part)
 
 def rows_of(fold: StoredFold, since: int, there: int, at: float) -> FoldRows:
     """Make the rows of a fold. The first ``there`` of its parts are stored already."""
+    earlier = checksums(fold.parts[:there])
+    return rows_after(earlier, replace(fold, parts=fold.parts[there:]), since, at)
+
+
+def checksums(parts: Iterable[Part]) -> tuple[int, ...]:
+    """Return the checksums that the rows of these parts have."""
+    return tuple(zlib.crc32(_encoder.encode(part)) for part in parts)
+
+
+def rows_after(earlier: tuple[int, ...], fold: StoredFold, since: int, at: float) -> FoldRows:
+    """Make the rows of a fold whose earlier parts, which have these checksums, are stored."""
     bodies = [_encoder.encode(part) for part in fold.parts]
-    sums = tuple(map(zlib.crc32, bodies))
+    sums = (*earlier, *map(zlib.crc32, bodies))
     head = _encoder.encode(_Head(LAYOUT, fold.position, sums, fold.state, fold.history))
-    parts = (FoldRow(n, sums[n - 1], bodies[n - 1]) for n in range(there + 1, len(bodies) + 1))
+    first = len(earlier) + 1
+    parts = (FoldRow(n, sums[n - 1], body) for n, body in enumerate(bodies, first))
     rows = (FoldRow(0, zlib.crc32(head), head), *parts)
     return FoldRows(fold.journal, fold.position, at, since, rows)
 
@@ -183,7 +196,7 @@ def given_to(target: object, stored: Any) -> None:
 
 
 def shape(*kinds: Any) -> str:
-    """Return a digest of the fields of these types, and of all types in them."""
+    """Return a digest of the fields of these types, with their defaults, and all types in them."""
     known: dict[str, str] = {}
 
     def look_at(kind: Any) -> None:
@@ -194,13 +207,24 @@ def shape(*kinds: Any) -> str:
         has_fields = hasattr(kind, "__struct_fields__") or is_dataclass(kind)
         if has_fields and kind.__qualname__ not in known:
             hints = get_type_hints(kind)
-            known[kind.__qualname__] = str(hints)
+            known[kind.__qualname__] = f"{hints} {_defaults(kind)}"
             for hint in hints.values():
                 look_at(hint)
 
     for kind in kinds:
         look_at(kind)
     return blake2b(str(sorted(known.items())).encode(), digest_size=8).hexdigest()
+
+
+def _defaults(kind: Any) -> list[bytes]:
+    """Return the defaults of a type's fields: a field that has its default is not written."""
+    found = msgspec.structs.fields(kind) if hasattr(kind, "__struct_fields__") else fields(kind)
+    missing = (MISSING, msgspec.NODEFAULT)
+    values = [
+        each.default_factory() if each.default_factory not in missing else each.default
+        for each in found
+    ]
+    return [b"" if value in missing else msgspec.json.encode(value) for value in values]
 
 
 _Attempts = dict[int, Attempt]
@@ -215,11 +239,6 @@ _state_decoder: Final = msgspec.json.Decoder(_State)
 _attempts_decoder: Final = msgspec.json.Decoder(PackedAttempts)
 _steps_decoder: Final = msgspec.json.Decoder(dict[str, Raw])
 LAYOUT: Final = f"{VERSION}:{shape(_State, PackedAttempts)}"
-
-
-def pack(value: object) -> bytes:
-    """Encode, and make it small: much of it repeats itself."""
-    return zlib.compress(msgspec.json.encode(value), 1)
 
 
 _started: Final = RunState("r-")
@@ -282,11 +301,12 @@ def _effects_in(journal: str, part: Part) -> dict[int, Attempt]:
     return then.effects | {each.position: each for each in others}
 
 
-def packed_state(state: RunState) -> bytes:
-    """Pack everything but the effects that are in parts."""
+def encoded_state(state: RunState) -> bytes:
+    """Encode everything but the effects that are in parts."""
     pairs = [(key, (at, digest.hex())) for key, (at, digest) in state.keys.items()]
     at_work = [at for at in state.open if dict.__contains__(state.effects, at)]
-    return pack(taken_from(_State, state, open=state.open, of_world=at_work, keys=pairs))
+    stored = taken_from(_State, state, open=state.open, of_world=at_work, keys=pairs)
+    return msgspec.json.encode(stored)
 
 
 def be_packed(state: RunState, parts: tuple[Part, ...]) -> None:
@@ -310,16 +330,18 @@ def state_in(fold: StoredFold | None) -> RunState | None:
     if fold is None:
         return None
     state = RunState(fold.journal)
-    restore(state, fold)
-    return state
+    return state if restore(state, fold) else None
 
 
-def restore(state: RunState, fold: StoredFold) -> None:
-    """Make an empty state the one that was folded."""
-    stored = _state_decoder.decode(zlib.decompress(fold.state))
+def restore(state: RunState, fold: StoredFold) -> bool:
+    """Make a state the one that was folded; False, and nothing of it changes, if it cannot be."""
+    try:
+        stored = _state_decoder.decode(zlib.decompress(fold.state))
+        keys: Keys = {key: (at, bytes.fromhex(digest)) for key, (at, digest) in stored.keys}
+        at_work = {at: stored.open[at] for at in stored.of_world}
+    except (*UNREADABLE, KeyError):  # layer unreadable-fold-ignored
+        return False
     given_to(state, stored)
-    state.open = stored.open
-    keys: Keys = {key: (at, bytes.fromhex(digest)) for key, (at, digest) in stored.keys}
-    state.keys = keys
-    state.effects = {at: state.open[at] for at in stored.of_world}
+    state.open, state.keys, state.effects = stored.open, keys, at_work
     be_packed(state, fold.parts)
+    return True

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from midflight.journal import events as e
 from midflight.journal.phases import Effect, Outcome, Phase
 from midflight.journal.record import NULL, Event
@@ -14,7 +16,7 @@ from midflight.journal.threads.thread import Said
 from midflight.run import Stopped
 from midflight.runtime import foreign, values
 from midflight.runtime.children import await_all, await_turn
-from midflight.runtime.replay.step_records import ABORTED, Cut, Record
+from midflight.runtime.replay.step_records import ABORTED, IN_JOURNAL, Cut, Record
 from midflight.runtime.run_session import Session
 from midflight.runtime.steps.undo import calls_for_more, compensate
 from midflight.runtime.threads.succession import end
@@ -46,6 +48,7 @@ async def cancel(session: Session) -> None:
         await session.journal.flush()  # layer known-on-record-before-undo
         await compensate(session)  # layer cancel-undoes
         await await_all(session)
+    await _fetch_results(session)
     saved, said = _saved(session)
 
     def cancelled(state: RunState) -> list[Event]:
@@ -77,6 +80,21 @@ def _has_done(session: Session) -> bool:
         if isinstance(fact, e.AttemptSettled) and fact.outcome is Outcome.DONE:
             return True
     return False
+
+
+async def _fetch_results(session: Session) -> None:
+    """Read the results that a stored fold has left in the journal, as far as they are told of."""
+    if session.journal.state.saved:
+        return
+    records, shown = session.history.records, 0
+    for step, record in reversed(tuple(records.items())):
+        if record.blob is None or not record.blob.hash.startswith(IN_JOURNAL):
+            continue
+        thought = _is_thought(session, step)  # its words tell whether it is counted
+        shown += not thought
+        if thought or shown <= RESULTS_MAX:
+            result = await session.journal.raw(record)
+            records[step] = replace(record, result=result, blob=None)
 
 
 def _saved(session: Session) -> tuple[list[Event], Said | None]:

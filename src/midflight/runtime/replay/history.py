@@ -20,7 +20,7 @@ from midflight.journal import transition_table
 from midflight.journal.phases import Effect, Outcome
 from midflight.journal.record import NULL, Earlier, Event, Recorded
 from midflight.journal.requests import HANDED_OVER, WITHDRAWN
-from midflight.journal.state import KEYED, LOST, UNTRUSTED
+from midflight.journal.state import KEYED, LOST, SETTLE, UNTRUSTED
 from midflight.runtime.replay.step_records import (
     ABORTED,
     Answered,
@@ -35,8 +35,8 @@ from midflight.runtime.replay.step_records import (
 from midflight.runtime.values import DIGEST_BYTES
 
 REDIRECTED: Final = "redirected"
-TOUCHING: Final = {e.LateOutcome, e.StepReused, e.TimerSet, e.UndoStarted, e.UndoSettled}
-"""Events that may change what is known of earlier attempts."""
+TOUCHING: Final = {e.LateOutcome, e.StepReused, e.UndoStarted, e.UndoSettled}
+"""Events that may change what is known of earlier attempts; some others may, too."""
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 ASKED_BY_IT: Final = (*OF_THE_FUNCTION, f"{HANDED_OVER}:")  # all questions of the function itself
 
@@ -112,14 +112,13 @@ class History:
         if position >= self.pack_at:
             self.pack_at = math.inf
             self.pack()
-        if type(event) in TOUCHING:
-            self.touched = True
+        self.touched |= type(event) in TOUCHING
         match event:
             case e.StepSettled():
                 before = self.records.get(event.step)  # a read that was repeated keeps its place
-                at = before.position if before else position
+                at, again = (before.position, position) if before else (position, 0)
                 result, blob, error = event.result, event.blob, event.error
-                record = Record(at, found.at, event.name, result, blob, error)
+                record = Record(at, found.at, event.name, result, blob, error, repeated_at=again)
                 self._keep(event.step, record)
                 self._doubts.pop(event.step, None)
                 self.touched |= event.earlier is not None
@@ -132,7 +131,7 @@ class History:
                 pass  # beside the function, which never learns of it
             case e.AttemptStarted():
                 self._begun[position] = Begun(position, found.at, event)
-                self._by_step.setdefault(event.step, []).append(position)
+                self._attempted(event.step, position)
             case e.AttemptSettled() | e.LateOutcome():
                 self._settled(found, event)
             case e.TextStreamed():
@@ -145,6 +144,7 @@ class History:
             case e.Spoke():
                 self._keep(event.step, Record(position, found.at, ""))
             case e.TimerSet():
+                self.touched |= SETTLE in event.name  # it is about an attempt
                 # layer takeover-gives-no-more-tries
                 self.timers[event.name] = self.timers.get(event.name, 0) + 1
                 self.set_at[event.name] = Moment(found.at, steady(), position)
@@ -311,6 +311,13 @@ class History:
         else:
             # layer lost-worker-tells-late
             self.unclaimed.discard(step)  # told late: there is nothing any more to be asked for
+
+    def _attempted(self, step: str, position: int) -> None:
+        attempts = self._by_step.get(step)  # layer earlier-attempts-unpacked
+        if attempts is None:
+            self._by_step[step] = [position]
+        else:
+            attempts.append(position)
 
     def _keep(self, step: str, record: Record) -> None:
         before = self.records.get(step)

@@ -29,7 +29,10 @@ TEXT_MAX: Final = 8_000  # characters of what it had said; the end of it
 
 
 class Record(Struct, frozen=True, gc=False, array_like=True):
-    """The outcome of a step: a value, or the words of its failure."""
+    """The outcome of a step: a value, or the words of its failure.
+
+    A read that was repeated keeps its ``position``; the event at ``repeated_at`` has its value.
+    """
 
     position: int
     at: float
@@ -38,6 +41,7 @@ class Record(Struct, frozen=True, gc=False, array_like=True):
     blob: Blob | None = None
     error: str = ""
     left: str = ""
+    repeated_at: int = 0
 
 
 class Moment(Struct, frozen=True, gc=False):
