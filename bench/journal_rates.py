@@ -354,10 +354,10 @@ position) and raw `asyncpg` (the same, autocommit; for 50 at once, ten connectio
 Machine: {machine}. In this run raw SQLite made {sqlite:.0f} commits a second and raw Postgres
 {postgres:.0f}; the disk is a virtual one, and whether its syncs reach stable media is not known.
 
-A goal may be missed where raw commits are quick, because what an append computes then weighs more.
-On 19 November 2026 `postgres_1run_ratio` was missed with 0.53 to 0.57, in four runs with about 6,200
-raw inserts a second; code of the day before had 0.58 in the same sitting. On 17 November raw Postgres
-made 3,900 inserts a second, and the ratio was 0.67.
+A goal may be missed where raw commits are quick, because what an append computes then weighs
+more. On 19 November 2026 `postgres_1run_ratio` was missed with 0.53 to 0.57, in four runs with
+about 6,200 raw inserts a second; code of the day before had 0.58 in the same sitting. On
+17 November raw Postgres made 3,900 inserts a second, and the ratio was 0.67.
 """
 
 
