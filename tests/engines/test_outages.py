@@ -48,6 +48,7 @@ async def test_while_restate_is_down_runs_go_on_and_what_is_asked_waits_for_it(
             at_work = await control.start(fleet_world.busy, "0")
             stopped = await control.start(fleet_world.lingerer, "stopped")
             await begun(workers.folder, "stopped")
+            await control.until(at_work, lambda state: state.spent.steps > 0)
             server.kill()
 
             await control.cancel(stopped)

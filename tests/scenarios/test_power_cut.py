@@ -64,7 +64,8 @@ def test_the_trace_has_all_that_the_process_has_written(life: Path) -> None:
     for name in ("journals.db", "journals.db-wal"):
         file = disk.file(name)
         assert file is not None
-        assert file.whole() == (life / "disk" / name).read_bytes()
+        found = (life / "disk" / name).read_bytes()
+        assert found in {file.whole(), file.whole(begun=True)}, f"{name} is another one"
     assert b"".join(disk.said) == (life / "said").read_bytes()
     assert log_began >= 6, "the log has gone round in each of the two lives"
     assert disk.synced > 20

@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -28,6 +28,7 @@ LINE = re.compile(rb"(?P<thread>\d+) +(?P<what>.*)", re.DOTALL)
 RESUMED = re.compile(rb"<\.\.\. (?P<name>\w+) resumed>(?P<rest>.*)", re.DOTALL)
 CALL = re.compile(rb"(?P<name>\w+)\((?P<rest>.*)", re.DOTALL)
 UNFINISHED = b" <unfinished ...>"
+KILLED = b"= ?"  # the process was killed in this call: nobody knows whether it was done
 RESULT = re.compile(rb"\) += (?P<result>-?\d+)[^\"]*$")
 HANDLE = re.compile(rb"-?\d+<(?P<path>[^>]*)>(?:\(deleted\))?")
 STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"(\.\.\.)?', re.DOTALL)
@@ -78,9 +79,10 @@ class File:
                 self.synced[change.at : change.at + len(change.data)] = change.data
         del self.since[: len(kept)]
 
-    def whole(self) -> bytes:
-        """What a process reads that has the file open."""
-        now = File(bytearray(self.synced), list(self.since))
+    def whole(self, *, begun: bool = False) -> bytes:
+        """What a process reads that has the file open; with ``begun`` calls that have not ended."""
+        since = [replace(change, over=True) for change in self.since] if begun else self.since
+        now = File(bytearray(self.synced), list(since))
         now.sync(len(now.since))
         return bytes(now.synced)
 
@@ -143,6 +145,7 @@ class TracedDisk:
     def _call(self, thread: bytes, what: bytes, *, ended: bool) -> None:
         call = CALL.match(what)
         assert call is not None, what[:200]
+        ended = ended and not what.endswith(KILLED)
         path = subject_of(call)
         if path == self._said_in and call["name"] == b"write":
             self._hear(thread, call["rest"], ended=ended)
