@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ from midflight.kit.adapters.on_midflight import OnMidflight
 from midflight.run import Run
 from midflight.tools.declaration import Done, NotDone, tool
 from midflight.tools.options import EffectRecord
+
+for module in ("midflight.client", "midflight.stores.sqlite"):
+    import_module(module)  # before a clock runs, as the peers' programs import theirs
 
 LEDGER_S = 0.25
 begun: dict[str, list[tuple[str, float]]] = {}
