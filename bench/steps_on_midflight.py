@@ -23,7 +23,7 @@ from listing import unlisted
 from typing_extensions import override
 
 import midflight
-from midflight.agents import agent
+from midflight.agents import Agent, agent
 from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.on_midflight import OnMidflight
 from midflight.run import Run
@@ -134,9 +134,9 @@ class StepsOnMidflight(OnMidflight):
             await self._open()
         yield
 
-    async def _open(self) -> None:
+    async def _open(self, clerk: Agent | None = None) -> None:
         """Open the store; only the end of the process closes it."""
-        agents = [self._clerk(), stepper, hanging, long, acting]
+        agents = [clerk or self._clerk(), stepper, hanging, long, acting]
         client = midflight.open(
             self.folder / "runs.db", agents=agents, workdir=self.folder / "work"
         )
@@ -201,8 +201,9 @@ class StepsOnMidflight(OnMidflight):
 
     async def resumed(self, run: str, count: int) -> float:
         """Open the store, whose engine takes the run up; return the moment at which that began."""
+        clerk = self._clerk()  # makes the client of its model, which loads certificates
         began = time.monotonic()
-        await self._open()
+        await self._open(clerk)
         return began
 
     async def act(self, run: str) -> None:
