@@ -36,7 +36,7 @@ VERSION: Final = 2  # to be raised when what a fold holds has another meaning th
 
 
 class Part(Struct, frozen=True, array_like=True, gc=False):
-    """What was settled in one stretch of a journal: the records of steps, and the attempts."""
+    """The settled records and attempts of one stretch of a journal."""
 
     records: bytes
     attempts: bytes

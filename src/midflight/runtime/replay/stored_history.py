@@ -84,7 +84,7 @@ LAYOUT: Final = f"1:{shape(_History, Record)}:".encode()
 
 
 class Stretch(Struct, frozen=True):
-    """What is to be packed of some events. Nothing of it changes any more, so any thread may.
+    """The data to be packed of some events. Nothing of it changes any more, so any thread may.
 
     The last one of a fold has its moment, and ``state`` and ``history`` as they were then, encoded.
     """
